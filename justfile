@@ -1,0 +1,33 @@
+# Each recipe is a script of the same name; without just, call the script.
+
+# List the recipes.
+default:
+    @just --list
+
+# Build bin/podsteadd and bin/podstead, statically linked.
+build:
+    scripts/build
+
+# Lint, then every test under the race detector. Arguments go to go test.
+test *args:
+    scripts/test {{args}}
+
+# The seed's pod end to end on a private Podman. --keep leaves it running.
+demo *args:
+    scripts/demo {{args}}
+
+# Format, lint, import rules, generated files: what CI runs before the tests.
+check:
+    scripts/check
+
+# Ratios against raw Podman calls and podman kube play.
+bench *args:
+    scripts/bench {{args}}
+
+# Format the Go files.
+fmt:
+    scripts/fmt
+
+# Make the generated files anew.
+generate:
+    scripts/generate
