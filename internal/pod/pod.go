@@ -205,6 +205,7 @@ const (
 	BackoffImage   BackoffKind = "image"   // its image can't be had
 	BackoffCreate  BackoffKind = "create"  // it can't be created or started
 	BackoffSandbox BackoffKind = "sandbox" // the sandbox can't be made; Container is empty
+	BackoffVolume  BackoffKind = "volume"  // a volume can't be made ready; Container is empty
 	BackoffRemove  BackoffKind = "remove"  // something can't be stopped or removed; Container is empty
 )
 

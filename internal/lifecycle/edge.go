@@ -1,0 +1,90 @@
+package lifecycle
+
+import (
+	"fmt"
+
+	"podstead.io/podstead/internal/pod"
+)
+
+// ContainerEdge is the history that a change of one observed attempt makes: the
+// transitions of the container machine between two observations of it. before
+// is nil when the attempt was not known, after is nil when the runtime has it no
+// more. Creation is no edge, and neither is the removal of what had ended: the
+// machine spans all attempts, and these do not change its state.
+func ContainerEdge(before, after *pod.Container) []pod.Transition {
+	was, is := containerState(before), containerState(after)
+	if before == nil {
+		was = ContainerWaiting
+	}
+	if after == nil {
+		after, is = before, ContainerTerminated
+	}
+	if was == is {
+		return nil
+	}
+	edge := func(from, event, to string, cause pod.Cause, detail string) pod.Transition {
+		return pod.Transition{
+			Key: after.Key, UID: after.UID, Container: after.Container, Machine: pod.MachineContainer,
+			From: from, Event: event, To: to, Cause: cause, Detail: detail, Attempt: after.Attempt,
+		}
+	}
+	switch {
+	case is == ContainerRunning && was == ContainerPaused:
+		return []pod.Transition{edge(was, EventResume, is, pod.CauseUser, "resumed in Podman")}
+	case is == ContainerRunning:
+		return []pod.Transition{edge(was, EventStart, is, startCause(was), after.Image)}
+	case is == ContainerPaused && was == ContainerRunning:
+		return []pod.Transition{edge(was, EventPause, is, pod.CauseUser, "paused in Podman")}
+	case is == ContainerPaused:
+		return []pod.Transition{
+			edge(was, EventStart, ContainerRunning, startCause(was), after.Image),
+			edge(ContainerRunning, EventPause, is, pod.CauseUser, "paused in Podman"),
+		}
+	case is == ContainerTerminated && was == ContainerWaiting && after.StartedAt.IsZero() && after.Error == "" && after.FinishedAt.IsZero():
+		return nil // it was removed before it ever ran
+	case is == ContainerTerminated && (after == before || after.State == pod.RunGone):
+		return []pod.Transition{edge(was, EventVanish, is, vanishCause(*after), vanishDetail(*after))}
+	case is == ContainerTerminated:
+		return []pod.Transition{edge(was, EventExit, is, after.EndCause, describeEnd(*after))}
+	}
+	return nil
+}
+
+func containerState(c *pod.Container) string {
+	if c == nil {
+		return ContainerNone
+	}
+	switch c.State {
+	case pod.RunRunning:
+		return ContainerRunning
+	case pod.RunPaused:
+		return ContainerPaused
+	case pod.RunExited, pod.RunGone, pod.RunUnknown:
+		return ContainerTerminated
+	default:
+		return ContainerWaiting
+	}
+}
+
+// startCause tells the agent's own starts from a container that had ended and
+// was started again by hand: the agent makes a new attempt instead.
+func startCause(was string) pod.Cause {
+	if was == ContainerTerminated {
+		return pod.CauseUser
+	}
+	return pod.CauseAgent
+}
+
+func vanishCause(c pod.Container) pod.Cause {
+	if c.EndCause == "" {
+		return pod.CauseUser
+	}
+	return c.EndCause
+}
+
+func vanishDetail(c pod.Container) string {
+	if c.EndDetail != "" {
+		return c.EndDetail
+	}
+	return fmt.Sprintf("container %s was removed from Podman", c.Name)
+}

@@ -1,0 +1,378 @@
+package lifecycle
+
+import (
+	"fmt"
+	"slices"
+
+	"podstead.io/podstead/internal/pod"
+)
+
+// verdict is what one container calls for.
+type verdict int
+
+const (
+	fine    verdict = iota // it runs
+	done                   // it ended and is not to be restarted
+	waiting                // a back-off, or a turn, has to pass first
+	due                    // it has to be started
+)
+
+// step is a container with its verdict. With due, stop names the live attempt
+// that has to end first, and created an attempt that only has to be started.
+type step struct {
+	dc      pod.DesiredContainer
+	verdict verdict
+	last    *pod.Container
+	stop    *pod.Container
+	cause   pod.Cause
+	detail  string
+	created *pod.Container
+	attempt int
+}
+
+// keep makes a wanted pod run.
+func (p *planner) keep() {
+	steps := p.judge()
+	if !slices.ContainsFunc(steps, func(s step) bool { return s.verdict != done }) {
+		p.finish(steps)
+		return
+	}
+	if p.out.Event == "" {
+		p.notice(steps)
+	}
+	stuck := p.held("", pod.BackoffRemove)
+	if stuck && (len(p.stale) > 0 || slices.ContainsFunc(steps, func(s step) bool { return s.stop != nil })) {
+		return // what has to go first does not go
+	}
+	var removed []int
+	if !stuck {
+		removed = p.tidy()
+	}
+	stops := p.stopOld(steps)
+	for _, s := range steps {
+		removed = append(removed, stops[s.dc.Name]...)
+	}
+	start := slices.ContainsFunc(steps, func(s step) bool { return s.verdict == due })
+	live := slices.ContainsFunc(steps, func(s step) bool { return s.verdict == fine })
+	if !start && !live && p.sandbox != nil {
+		return // nothing but waiting: leave the sandbox as it is
+	}
+	created, started, ok := p.needSandbox(removed)
+	if !ok {
+		return
+	}
+	for _, s := range steps {
+		if s.verdict == due {
+			p.start(s, stops[s.dc.Name], created, started)
+		}
+	}
+}
+
+// stopOld ends live attempts that another is to follow, by container name.
+func (p *planner) stopOld(steps []step) map[string][]int {
+	stops := map[string][]int{}
+	for _, s := range steps {
+		if s.stop != nil {
+			i := p.stop(*s.stop, p.grace(), s.cause, s.detail)
+			t := p.restart(s.dc.Name, s.cause, s.detail, s.attempt)
+			p.out.Actions[i].Then = &t
+			stops[s.dc.Name] = append(stops[s.dc.Name], i)
+		}
+		for _, c := range p.attempts[s.dc.Name] {
+			if c.State.Live() && c.Attempt < s.last.Attempt && !p.isStale(c.SandboxID) {
+				i := p.stop(c, p.grace(), pod.CauseAgent, "a later attempt took its place")
+				stops[s.dc.Name] = append(stops[s.dc.Name], i)
+			}
+		}
+	}
+	return stops
+}
+
+func (p *planner) isStale(sandboxID string) bool {
+	return slices.ContainsFunc(p.stale, func(b pod.Sandbox) bool { return b.ID == sandboxID })
+}
+
+// judge gives every container its verdict. Init containers run one after the
+// other and before the rest.
+func (p *planner) judge() []step {
+	initDone := p.initPassed()
+	var steps []step
+	blocked, failed := false, false
+	for _, dc := range p.want.Containers {
+		s := step{dc: dc, last: p.latest(dc.Name)}
+		switch {
+		case dc.Kind == pod.KindInit && initDone:
+			s.verdict = done
+		case failed:
+			s.verdict = done
+		case blocked:
+			s.verdict = waiting
+			p.stopEarly(&s)
+		default:
+			p.judgeOne(&s)
+			if dc.Kind == pod.KindInit && (s.verdict != done || exitCode(*s.last) != 0) {
+				blocked = true
+				failed = s.verdict == done
+			}
+		}
+		steps = append(steps, s)
+	}
+	return steps
+}
+
+// stopEarly ends an application container that runs while init containers have
+// to run again: its sandbox was made anew under it.
+func (p *planner) stopEarly(s *step) {
+	if s.last != nil && s.last.State.Live() {
+		s.stop, s.cause, s.detail = s.last, pod.CauseAgent, "the sandbox was started again"
+	}
+}
+
+// initPassed reports whether init containers have nothing to do any more: an
+// application container was started in the sandbox as it is now.
+func (p *planner) initPassed() bool {
+	for _, dc := range p.want.Containers {
+		if dc.Kind != pod.KindContainer {
+			continue
+		}
+		if c := p.latest(dc.Name); c != nil && !c.StartedAt.IsZero() && p.inSandbox(*c) {
+			return true
+		}
+	}
+	return false
+}
+
+// inSandbox reports whether the container belongs to the current sandbox since
+// its latest start. Containers of an earlier life of it have lost their network.
+func (p *planner) inSandbox(c pod.Container) bool {
+	return p.sandbox != nil && c.SandboxID == p.sandbox.ID && !p.sandbox.StartedAt.IsZero() &&
+		(c.StartedAt.IsZero() || !c.StartedAt.Before(p.sandbox.StartedAt))
+}
+
+func (p *planner) judgeOne(s *step) {
+	c := s.last
+	up := p.sandbox != nil && p.sandbox.State.Live()
+	switch {
+	case c == nil:
+		p.dueNow(s, max(s.dc.Attempt, 0))
+	case c.Revision != s.dc.Revision:
+		if c.State.Live() {
+			s.stop = c
+		}
+		p.again(s, pod.CauseSource, "its specification changed")
+	case c.State.Live() && up && p.inSandbox(*c):
+		s.verdict = fine
+	case c.State.Live():
+		s.stop = c
+		p.again(s, pod.CauseAgent, "the sandbox was started again")
+	case c.State == pod.RunCreated && p.sandbox != nil && c.SandboxID == p.sandbox.ID:
+		p.dueNow(s, c.Attempt)
+		s.created = c
+	case c.State == pod.RunCreated:
+		p.again(s, pod.CauseAgent, "its sandbox is gone")
+	case s.dc.Kind == pod.KindInit && exitCode(*c) == 0 && p.inSandbox(*c):
+		s.verdict = done
+	case s.dc.Kind == pod.KindInit && exitCode(*c) == 0:
+		p.again(s, pod.CauseAgent, "the sandbox was started again")
+	case !wantsRestart(p.want.Pod.Spec.RestartPolicy, s.dc.Kind, *c):
+		s.verdict = done
+	default:
+		p.afterEnd(s)
+	}
+}
+
+// afterEnd restarts a container that ended, accounting for the end once: the
+// reserved attempt tells whether that was done.
+func (p *planner) afterEnd(s *step) {
+	c := s.last
+	if s.dc.Attempt <= c.Attempt {
+		if b, changed := crashed(FindBackoff(p.want.Backoffs, s.dc.Name, pod.BackoffCrash), *c, p.now); changed {
+			p.out.Backoffs = append(p.out.Backoffs, b)
+			p.again(s, c.EndCause, describeEnd(*c))
+			if b.Until.After(p.now) {
+				s.verdict = waiting
+				p.lookAgain(b.Until)
+			}
+			return
+		}
+	}
+	p.again(s, c.EndCause, describeEnd(*c))
+	if p.held(s.dc.Name, pod.BackoffCrash) {
+		s.verdict = waiting
+	}
+}
+
+// again makes another attempt due, reserving its number and recording the
+// restart unless an earlier decision did.
+func (p *planner) again(s *step, cause pod.Cause, detail string) {
+	s.cause, s.detail = cause, detail
+	n := s.dc.Attempt
+	if n <= s.last.Attempt {
+		n = s.last.Attempt + 1
+		p.useAttempt(s.dc.Name, n)
+		if !s.last.State.Live() && s.last.State != pod.RunCreated {
+			p.out.Transitions = append(p.out.Transitions, p.restart(s.dc.Name, cause, detail, n))
+		}
+	}
+	p.dueNow(s, n)
+}
+
+func (p *planner) dueNow(s *step, attempt int) {
+	s.attempt = attempt
+	s.verdict = due
+	for _, kind := range []pod.BackoffKind{pod.BackoffImage, pod.BackoffCreate} {
+		if p.held(s.dc.Name, kind) {
+			s.verdict = waiting
+		}
+	}
+	if p.held("", pod.BackoffVolume) {
+		s.verdict = waiting
+	}
+}
+
+// start adds the chain image → create → start, joined to the sandbox's.
+func (p *planner) start(s step, stops []int, created, started int) {
+	after := func(list ...int) []int {
+		return slices.DeleteFunc(list, func(i int) bool { return i < 0 })
+	}
+	if p.volumes < 0 {
+		p.volumes = p.add(Action{Op: OpPrepareVolumes})
+	}
+	begin := Action{Op: OpStartContainer, Container: s.dc.Name, Attempt: s.attempt, Cause: s.cause, Detail: s.detail}
+	ready := p.volumes
+	if s.created != nil {
+		begin.ID = s.created.ID
+	} else {
+		image := p.add(Action{Op: OpEnsureImage, Container: s.dc.Name})
+		sandbox := ""
+		if created < 0 {
+			sandbox = p.sandbox.ID
+		}
+		ready = p.add(Action{Op: OpCreateContainer, Container: s.dc.Name, ID: sandbox, Attempt: s.attempt, Cause: s.cause, Detail: s.detail, After: after(created, image, p.volumes)})
+	}
+	begin.After = append(after(ready, started), stops...)
+	running := p.add(begin)
+	// The attempt before the new one is kept for its logs.
+	if list := p.attempts[s.dc.Name]; len(list) > 1 {
+		for _, old := range list[1:] {
+			if old.State != pod.RunGone && old.Attempt < s.attempt-1 {
+				p.add(Action{Op: OpRemoveContainer, Container: old.Container, ID: old.ID, Attempt: old.Attempt, Cause: pod.CauseAgent, Detail: "superseded", After: []int{running}})
+			}
+		}
+	}
+}
+
+// needSandbox plans whatever makes the sandbox run; created and started are the
+// actions to wait for, −1 when that is the case already. Not ok: not now.
+func (p *planner) needSandbox(removed []int) (created, started int, ok bool) {
+	created, started = -1, -1
+	if p.sandbox != nil && p.sandbox.State.Live() {
+		return created, started, true
+	}
+	if p.held("", pod.BackoffSandbox) {
+		return created, started, false
+	}
+	failures := FindBackoff(p.want.Backoffs, "", pod.BackoffSandbox).Failures
+	cause, detail := p.sandboxLoss()
+	if detail != "" && failures == 0 && p.out.Event == "" {
+		p.event(EventRecreate, cause, detail)
+	}
+	if p.sandbox != nil && failures == 0 {
+		started = p.add(Action{Op: OpStartSandbox, ID: p.sandbox.ID, Attempt: p.sandbox.Attempt, Cause: cause, Detail: detail, After: removed})
+		return created, started, true
+	}
+	attempt := 0
+	for _, b := range p.seen.Sandboxes {
+		attempt = max(attempt, b.Attempt+1)
+	}
+	if p.sandbox != nil {
+		removed = append(removed, p.add(Action{Op: OpRemoveSandbox, ID: p.sandbox.ID, Attempt: p.sandbox.Attempt, Cause: pod.CauseRuntime, Detail: "it could not be started", After: removed}))
+	}
+	created = p.add(Action{Op: OpCreateSandbox, Attempt: attempt, Cause: cause, Detail: detail, After: removed})
+	started = p.add(Action{Op: OpStartSandbox, Attempt: attempt, Cause: cause, Detail: detail, After: []int{created}})
+	return created, started, true
+}
+
+// sandboxLoss says why a pod that had a sandbox needs another; no detail: it
+// never had one.
+func (p *planner) sandboxLoss() (pod.Cause, string) {
+	for _, c := range p.seen.Containers {
+		if c.EndCause == pod.CauseReboot {
+			return pod.CauseReboot, "the machine was restarted"
+		}
+	}
+	switch {
+	case len(p.stale) > 0 && p.stale[0].Revision != p.want.Revision:
+		return pod.CauseSource, "pod-wide settings changed"
+	case p.sandbox != nil && !p.sandbox.StartedAt.IsZero():
+		return pod.CauseExit, "the sandbox ended"
+	case p.sandbox == nil && p.want.State != pod.StateNone && p.want.State != pod.StatePending:
+		return pod.CauseUser, "the sandbox was removed"
+	}
+	return pod.CauseSource, ""
+}
+
+// tidy removes stale sandboxes, and containers that are not in the manifest any
+// more.
+func (p *planner) tidy() (removed []int) {
+	for _, b := range p.stale {
+		cause, detail := pod.CauseSource, "pod-wide settings changed"
+		if b.Revision == p.want.Revision {
+			cause, detail = pod.CauseAgent, "another sandbox took its place"
+		}
+		removed = append(removed, p.removeSandbox(b, p.grace(), cause, detail))
+	}
+	for _, c := range p.seen.Containers {
+		if c.State == pod.RunGone || p.sandbox == nil || c.SandboxID != p.sandbox.ID {
+			continue
+		}
+		if !slices.ContainsFunc(p.want.Containers, func(d pod.DesiredContainer) bool { return d.Name == c.Container }) {
+			p.removeContainer(c, p.grace(), pod.CauseSource, "it was removed from the manifest")
+		}
+	}
+	return removed
+}
+
+// notice fires the events that the verdicts amount to.
+func (p *planner) notice(steps []step) {
+	for _, s := range steps {
+		switch p.want.State {
+		case pod.StatePending:
+			if s.dc.Kind == pod.KindContainer && s.verdict == fine {
+				p.event(EventRun, pod.CauseSource, fmt.Sprintf("container %s runs", s.dc.Name))
+				return
+			}
+		case pod.StateSucceeded, pod.StateFailed:
+			if s.verdict == due {
+				p.event(EventRecreate, s.cause, fmt.Sprintf("container %s: %s", s.dc.Name, s.detail))
+				return
+			}
+		}
+	}
+}
+
+// finish ends a pod none of whose containers is to run any more. Its dead
+// containers stay for their logs; its sandbox gives up its address.
+func (p *planner) finish(steps []step) {
+	stuck := p.held("", pod.BackoffRemove)
+	for _, c := range p.seen.Containers {
+		if c.State.Live() && !stuck {
+			p.stop(c, p.grace(), pod.CauseAgent, "the pod has ended")
+		}
+	}
+	for _, b := range p.seen.Sandboxes {
+		if b.State.Live() && !stuck {
+			p.add(Action{Op: OpStopSandbox, ID: b.InfraID, Attempt: b.Attempt, Cause: pod.CauseAgent, Detail: "the pod has ended"})
+		}
+	}
+	if p.want.State != pod.StatePending && p.want.State != pod.StateRunning {
+		return
+	}
+	for _, s := range steps {
+		if s.last != nil && exitCode(*s.last) != 0 {
+			p.event(EventFail, s.last.EndCause, fmt.Sprintf("container %s: %s", s.dc.Name, describeEnd(*s.last)))
+			return
+		}
+	}
+	p.event(EventSucceed, pod.CauseExit, "every container completed")
+}

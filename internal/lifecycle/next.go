@@ -1,0 +1,243 @@
+package lifecycle
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"podstead.io/podstead/internal/pod"
+)
+
+// minimumGrace is what a container gets whose pod's grace ran out while the
+// agent was away: kubelet's minimumGracePeriodInSeconds.
+const minimumGrace = 2 * time.Second
+
+// Next decides what to do about one pod. A pod that is as desired gives an idle
+// decision; carrying out the actions and deciding again converges.
+func Next(s pod.Snapshot, now time.Time) Decision {
+	p := newPlanner(s, now)
+	switch {
+	case s.Desired.Deletion != nil:
+		p.terminate()
+	case s.Predecessor != "":
+		p.submit()
+	default:
+		p.submit()
+		p.keep()
+	}
+	return p.out
+}
+
+// Discard is the plan for what was observed of a pod that nobody desires.
+func Discard(o pod.Observation, detail string, now time.Time) Decision {
+	p := newPlanner(pod.Snapshot{Observed: o}, now)
+	p.removeAll(30*time.Second, pod.CauseAgent, detail)
+	return p.out
+}
+
+// planner gathers one decision.
+type planner struct {
+	want pod.Desired
+	seen pod.Observation
+	now  time.Time
+	out  Decision
+
+	// sandbox is the one to use: right revision, highest attempt. The others
+	// are stale.
+	sandbox *pod.Sandbox
+	stale   []pod.Sandbox
+	// attempts are the containers by name, latest attempt first.
+	attempts map[string][]pod.Container
+	volumes  int // index of the action that prepares volumes, −1 for none yet
+}
+
+func newPlanner(s pod.Snapshot, now time.Time) *planner {
+	p := &planner{want: s.Desired, seen: s.Observed, now: now, attempts: map[string][]pod.Container{}, volumes: -1}
+	boxes := slices.Clone(s.Observed.Sandboxes)
+	slices.SortFunc(boxes, func(a, b pod.Sandbox) int { return cmp.Compare(b.Attempt, a.Attempt) })
+	for _, b := range boxes {
+		if p.sandbox == nil && b.Revision == s.Desired.Revision {
+			p.sandbox = &b
+			continue
+		}
+		p.stale = append(p.stale, b)
+	}
+	for _, c := range s.Observed.Containers {
+		p.attempts[c.Container] = append(p.attempts[c.Container], c)
+	}
+	for _, list := range p.attempts {
+		slices.SortFunc(list, func(a, b pod.Container) int { return cmp.Compare(b.Attempt, a.Attempt) })
+	}
+	return p
+}
+
+func (p *planner) latest(name string) *pod.Container {
+	if list := p.attempts[name]; len(list) > 0 {
+		return &list[0]
+	}
+	return nil
+}
+
+func (p *planner) add(a Action) int {
+	p.out.Actions = append(p.out.Actions, a)
+	return len(p.out.Actions) - 1
+}
+
+func (p *planner) event(name string, cause pod.Cause, detail string) {
+	p.out.Event, p.out.Cause, p.out.Detail = name, cause, detail
+}
+
+func (p *planner) restart(container string, cause pod.Cause, detail string, attempt int) pod.Transition {
+	return pod.Transition{
+		Container: container, Machine: pod.MachineContainer,
+		From: ContainerTerminated, Event: EventRestart, To: ContainerWaiting, Cause: cause, Detail: detail,
+		Generation: p.want.Generation, Attempt: attempt,
+	}
+}
+
+func (p *planner) useAttempt(name string, n int) {
+	if p.out.Attempts == nil {
+		p.out.Attempts = map[string]int{}
+	}
+	p.out.Attempts[name] = n
+}
+
+func (p *planner) lookAgain(at time.Time) {
+	if p.out.Again.IsZero() || at.Before(p.out.Again) {
+		p.out.Again = at
+	}
+}
+
+// held reports whether a back-off forbids the operation now, and asks to be
+// called when it ends.
+func (p *planner) held(container string, kind pod.BackoffKind) bool {
+	b := FindBackoff(p.want.Backoffs, container, kind)
+	if b.Until.After(p.now) {
+		p.lookAgain(b.Until)
+		return true
+	}
+	return false
+}
+
+// submit enters the pod, and any container new to it, into the machines. A
+// container is new until an attempt has been reserved for it.
+func (p *planner) submit() {
+	if p.want.State == pod.StateNone {
+		p.event(EventSubmit, pod.CauseSource, p.origin())
+	}
+	for _, dc := range p.want.Containers {
+		if dc.Attempt < 0 && p.latest(dc.Name) == nil {
+			p.out.Transitions = append(p.out.Transitions, pod.Transition{
+				Container: dc.Name, Machine: pod.MachineContainer,
+				Event: EventSubmit, To: ContainerWaiting, Cause: pod.CauseSource, Detail: p.origin(),
+				Generation: p.want.Generation,
+			})
+			p.useAttempt(dc.Name, 0)
+		}
+	}
+}
+
+func (p *planner) origin() string {
+	if p.want.Place == "" {
+		return p.want.Source.ID
+	}
+	return p.want.Place
+}
+
+// grace is the pod's own grace period.
+func (p *planner) grace() time.Duration {
+	if p.want.Pod == nil || p.want.Pod.Spec.TerminationGracePeriodSeconds == nil {
+		return corev1.DefaultTerminationGracePeriodSeconds * time.Second
+	}
+	return time.Duration(*p.want.Pod.Spec.TerminationGracePeriodSeconds) * time.Second
+}
+
+func (p *planner) stop(c pod.Container, grace time.Duration, cause pod.Cause, detail string) int {
+	p.out.Intents = append(p.out.Intents, pod.Intent{ContainerID: c.ID, Cause: cause, Detail: detail})
+	return p.add(Action{Op: OpStopContainer, Container: c.Container, ID: c.ID, Attempt: c.Attempt, Grace: grace, Cause: cause, Detail: detail})
+}
+
+// terminate stops everything, removes it, and forgets the pod.
+func (p *planner) terminate() {
+	d := p.want.Deletion
+	if p.want.State != pod.StateTerminating {
+		p.event(EventDelete, d.Cause, d.Detail)
+	}
+	if p.held("", pod.BackoffRemove) {
+		return
+	}
+	left := d.RequestedAt.Add(d.Grace).Sub(p.now)
+	removed := p.removeAll(max(left, min(d.Grace, minimumGrace)), d.Cause, d.Detail)
+	volumes := p.add(Action{Op: OpRemoveVolumes, Cause: d.Cause, After: removed})
+	p.add(Action{Op: OpForget, Cause: d.Cause, Detail: d.Detail, After: append(slices.Clone(removed), volumes)})
+}
+
+// removeAll stops what runs and removes every sandbox and container.
+func (p *planner) removeAll(grace time.Duration, cause pod.Cause, detail string) []int {
+	var removed []int
+	for _, b := range p.seen.Sandboxes {
+		removed = append(removed, p.removeSandbox(b, grace, cause, detail))
+	}
+	for _, c := range p.seen.Containers {
+		if c.State == pod.RunGone || slices.ContainsFunc(p.seen.Sandboxes, func(b pod.Sandbox) bool { return b.ID == c.SandboxID }) {
+			continue
+		}
+		removed = append(removed, p.removeContainer(c, grace, cause, detail))
+	}
+	return removed
+}
+
+// removeSandbox stops the containers in it and removes it with them.
+func (p *planner) removeSandbox(b pod.Sandbox, grace time.Duration, cause pod.Cause, detail string) int {
+	var stopped []int
+	for _, c := range p.seen.Containers {
+		if c.SandboxID == b.ID && c.State.Live() {
+			stopped = append(stopped, p.stop(c, grace, cause, detail))
+		}
+	}
+	return p.add(Action{Op: OpRemoveSandbox, ID: b.ID, Attempt: b.Attempt, Cause: cause, Detail: detail, After: stopped})
+}
+
+func (p *planner) removeContainer(c pod.Container, grace time.Duration, cause pod.Cause, detail string) int {
+	var stopped []int
+	if c.State.Live() {
+		stopped = append(stopped, p.stop(c, grace, cause, detail))
+	}
+	return p.add(Action{Op: OpRemoveContainer, Container: c.Container, ID: c.ID, Attempt: c.Attempt, Cause: cause, Detail: detail, After: stopped})
+}
+
+// exitCode is what the restart policy judges. A container that vanished before
+// its end was seen counts as killed, as kubelet has it (ContainerStatusUnknown).
+func exitCode(c pod.Container) int {
+	if c.State == pod.RunGone && c.FinishedAt.IsZero() {
+		return 137
+	}
+	return c.ExitCode
+}
+
+func wantsRestart(policy corev1.RestartPolicy, kind pod.ContainerKind, c pod.Container) bool {
+	switch {
+	case policy == corev1.RestartPolicyNever:
+		return false
+	case policy == corev1.RestartPolicyOnFailure || kind == pod.KindInit:
+		return exitCode(c) != 0
+	default:
+		return true
+	}
+}
+
+func describeEnd(c pod.Container) string {
+	switch {
+	case c.Error != "":
+		return c.Error
+	case c.EndDetail != "":
+		return c.EndDetail
+	case c.OOMKilled:
+		return fmt.Sprintf("killed for lack of memory, exit code %d", exitCode(c))
+	default:
+		return fmt.Sprintf("exit code %d", exitCode(c))
+	}
+}

@@ -1,0 +1,170 @@
+package observe
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"podstead.io/podstead/internal/pod"
+)
+
+// imagesKey stands for the set of images among the IDs that want attention.
+const imagesKey = "images"
+
+// parallelInspects bounds what a burst of events may ask of Podman at a time.
+const parallelInspects = 4
+
+// retryDelay is the pause after a call that failed for a reason that passes.
+const retryDelay = time.Second
+
+// inspect looks at what events named, until ctx ends. An ID is never looked at
+// twice at a time: those named meanwhile wait for the batch to end.
+func (o *Observer) inspect(ctx context.Context) {
+	tick := time.NewTicker(o.o.Relist)
+	defer tick.Stop()
+	go func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				o.Resync()
+			}
+		}
+	}()
+	for {
+		keys, err := o.dirty.Take(ctx)
+		if err != nil {
+			return
+		}
+		if slices.Contains(keys, relistKey) {
+			o.retryIf(ctx, relistKey, o.list(ctx))
+		}
+		var wg sync.WaitGroup
+		slots := make(chan struct{}, parallelInspects)
+		for _, id := range keys {
+			if id == relistKey {
+				continue
+			}
+			slots <- struct{}{}
+			wg.Go(func() {
+				defer func() { <-slots }()
+				o.retryIf(ctx, id, o.look(ctx, id))
+			})
+		}
+		wg.Wait()
+	}
+}
+
+// retryIf has a failed look taken again after a pause. With the stream broken
+// too, the listing that follows its opening covers it.
+func (o *Observer) retryIf(ctx context.Context, id string, err error) {
+	if err == nil || ctx.Err() != nil {
+		return
+	}
+	if o.setHealth(err) || id == relistKey {
+		o.o.Log.Warn("Podman can't be observed; trying again", "id", id, "err", err)
+	}
+	wait(ctx, retryDelay)
+	o.dirty.Add(id)
+}
+
+// list writes everything that Podman has of this node's.
+func (o *Observer) list(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, o.o.CallTimeout)
+	defer cancel()
+	boxes, containers, err := o.o.Runtime.List(ctx)
+	if err != nil {
+		return err
+	}
+	o.mu.Lock()
+	rebooted := o.o.Rebooted && !o.first
+	o.mu.Unlock()
+	if err := o.o.Store.Observe(ctx, pod.Facts{Sandboxes: boxes, Containers: containers, Complete: true, Rebooted: rebooted}); err != nil {
+		return err
+	}
+	if err := o.listImages(ctx); err != nil {
+		return err
+	}
+	o.setHealth(nil)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.first {
+		o.first = true
+		close(o.synced)
+	}
+	return nil
+}
+
+func (o *Observer) listImages(ctx context.Context) error {
+	images, err := o.o.Runtime.ListImages(ctx)
+	if err != nil {
+		return err
+	}
+	return o.o.Store.ObserveImages(ctx, images)
+}
+
+// look asks Podman about one ID and writes the answer. What the store has
+// already, because the agent did it itself, is not asked again.
+func (o *Observer) look(ctx context.Context, id string) error {
+	ctx, cancel := context.WithTimeout(ctx, o.o.CallTimeout)
+	defer cancel()
+	h := o.takeHint(id)
+	switch {
+	case id == imagesKey:
+		return o.listImages(ctx)
+	case h.sandbox && h.kind == pod.EventRemoved:
+		return o.o.Store.Observe(ctx, pod.Facts{GoneSandboxes: []pod.Gone{{ID: id}}})
+	case h.sandbox:
+		return o.lookAtSandbox(ctx, id)
+	case h.kind == pod.EventRemoved:
+		return o.o.Store.Observe(ctx, pod.Facts{GoneContainers: []pod.Gone{{ID: id}}})
+	}
+	stored, err := o.o.Store.Container(ctx, id)
+	if err != nil && !errors.Is(err, pod.NotFound) {
+		return err
+	}
+	if err == nil && !h.user && known(stored, h) {
+		return nil
+	}
+	c, err := o.o.Runtime.InspectContainer(ctx, id)
+	switch {
+	case errors.Is(err, pod.NotFound):
+		return o.o.Store.Observe(ctx, pod.Facts{GoneContainers: []pod.Gone{{ID: id}}})
+	case err != nil:
+		return err
+	case c.Kind == pod.KindSandbox:
+		return o.lookAtSandbox(ctx, c.SandboxID)
+	}
+	if h.user && !c.State.Live() {
+		c.EndCause, c.EndDetail = pod.CauseUser, "stopped in Podman"
+	}
+	return o.o.Store.Observe(ctx, pod.Facts{Containers: []pod.Container{c}})
+}
+
+// known reports whether the event says no more than what is stored.
+func known(c pod.Container, h hint) bool {
+	switch h.kind {
+	case pod.EventCreated:
+		return true
+	case pod.EventStarted:
+		return !c.StartedAt.IsZero() && !h.at.After(c.StartedAt.Add(time.Second))
+	case pod.EventDied:
+		return c.State == pod.RunExited
+	default:
+		return false
+	}
+}
+
+func (o *Observer) lookAtSandbox(ctx context.Context, id string) error {
+	b, err := o.o.Runtime.InspectSandbox(ctx, id)
+	switch {
+	case errors.Is(err, pod.NotFound):
+		return o.o.Store.Observe(ctx, pod.Facts{GoneSandboxes: []pod.Gone{{ID: id}}})
+	case err != nil:
+		return err
+	}
+	return o.o.Store.Observe(ctx, pod.Facts{Sandboxes: []pod.Sandbox{b}})
+}

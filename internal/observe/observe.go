@@ -1,0 +1,157 @@
+// Package observe writes what Podman has into the observed tables: at once when
+// Podman's event stream says that something happened, and by a full listing
+// when the stream opens and every so often after that.
+//
+// An Observer owns two goroutines: one follows the stream, the other inspects
+// and writes. Events come in; facts go to the store.
+package observe
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"podstead.io/podstead/internal/notify"
+	"podstead.io/podstead/internal/pod"
+)
+
+// Options are what an Observer needs.
+type Options struct {
+	Runtime Runtime
+	Store   Store
+	Log     *slog.Logger
+	// Relist is the time between full listings while the stream is open. They
+	// find what the stream lost, at the price of 30–40 ms of Podman's CPU each.
+	Relist time.Duration
+	// Rebooted says that the machine was restarted since the store was last
+	// written; the first listing carries it.
+	Rebooted bool
+	// CallTimeout is the deadline of each call; 0 is kubelet's 2 min.
+	CallTimeout time.Duration
+}
+
+// relistKey stands for a full listing among the IDs that want attention.
+const relistKey = ""
+
+// Delays before the stream is opened again.
+const (
+	reopenMin = 100 * time.Millisecond
+	reopenMax = 5 * time.Second
+)
+
+// Observer follows one runtime.
+type Observer struct {
+	o      Options
+	dirty  notify.Keys[string]
+	synced chan struct{}
+
+	mu     sync.Mutex
+	hints  map[string]hint
+	health error
+	first  bool // the first listing is done
+}
+
+// hint is what the events since an ID was last looked at said of it.
+type hint struct {
+	kind    pod.EventKind
+	at      time.Time
+	user    bool // someone asked Podman to stop or kill it
+	sandbox bool // the ID is a Podman pod's
+}
+
+// New makes an observer; Run starts it.
+func New(o Options) *Observer {
+	if o.CallTimeout == 0 {
+		o.CallTimeout = 2 * time.Minute
+	}
+	return &Observer{
+		o: o, synced: make(chan struct{}), hints: map[string]hint{},
+		health: &pod.Error{Class: pod.Unavailable, Op: "observe Podman", Err: errors.New("not listed yet")},
+	}
+}
+
+// Synced is closed once the first full listing has been written.
+func (o *Observer) Synced() <-chan struct{} { return o.synced }
+
+// Health is nil while the stream is open and the last listing succeeded.
+func (o *Observer) Health() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.health
+}
+
+// Resync asks for a full listing.
+func (o *Observer) Resync() { o.dirty.Add(relistKey) }
+
+// Run observes until ctx ends. A runtime that can't be reached is tried again
+// for ever; Health tells.
+func (o *Observer) Run(ctx context.Context) error {
+	var wg sync.WaitGroup
+	wg.Go(func() { o.inspect(ctx) })
+	delay := reopenMin
+	for ctx.Err() == nil {
+		opened := time.Now()
+		err := o.o.Runtime.Events(ctx, time.Time{}, o.Resync, o.event)
+		if ctx.Err() != nil {
+			break
+		}
+		if err == nil {
+			err = &pod.Error{Class: pod.Unavailable, Op: "follow Podman's events", Err: errors.New("the stream ended")}
+		}
+		if o.setHealth(err) {
+			o.o.Log.Warn("Podman's event stream broke; opening it again", "err", err)
+		}
+		if time.Since(opened) > reopenMax {
+			delay = reopenMin
+		}
+		wait(ctx, delay)
+		delay = min(2*delay, reopenMax)
+	}
+	wg.Wait()
+	return nil
+}
+
+func wait(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}
+
+// setHealth reports whether that is news.
+func (o *Observer) setHealth(err error) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	news := (o.health == nil) != (err == nil)
+	o.health = err
+	return news
+}
+
+// event notes what an event is about. Several before the next look are one.
+func (o *Observer) event(e pod.RuntimeEvent) {
+	id := e.ID
+	if e.Kind == pod.EventImage {
+		id = imagesKey
+	} else if e.SandboxID != "" {
+		id = e.SandboxID
+	}
+	o.mu.Lock()
+	h := o.hints[id]
+	h.user = h.user || e.Kind == pod.EventStopped
+	h.kind, h.at, h.sandbox = e.Kind, e.At, e.SandboxID != ""
+	o.hints[id] = h
+	o.mu.Unlock()
+	o.dirty.Add(id)
+}
+
+func (o *Observer) takeHint(id string) hint {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	h := o.hints[id]
+	delete(o.hints, id)
+	return h
+}

@@ -1,0 +1,187 @@
+package reconcile
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"podstead.io/podstead/internal/lifecycle"
+	"podstead.io/podstead/internal/pod"
+)
+
+// sandboxGrace is how long a pause process is given; it obeys at once.
+const sandboxGrace = 5 * time.Second
+
+// startErrorCode is the exit code of a container whose process could not be
+// started, as containerd reports it.
+const startErrorCode = 128
+
+func grace(p *corev1.Pod) time.Duration {
+	if p.Spec.TerminationGracePeriodSeconds == nil {
+		return corev1.DefaultTerminationGracePeriodSeconds * time.Second
+	}
+	return time.Duration(*p.Spec.TerminationGracePeriodSeconds) * time.Second
+}
+
+func (r *run) ensureImage(ctx context.Context, a lifecycle.Action) error {
+	_, c := r.desiredContainer(a.Container)
+	name, err := pod.NormalizeImage(c.Image)
+	if err != nil {
+		return err
+	}
+	res, err := r.l.o.Images.Ensure(ctx, name, c.ImagePullPolicy)
+	if err != nil {
+		return err
+	}
+	switch {
+	case res.Pulled:
+		r.event(normal(a.Container, "Pulled", fmt.Sprintf("Successfully pulled image %q in %s", c.Image, res.PullTime.Round(time.Millisecond))))
+	case res.Warning != "":
+		r.event(warning(a.Container, "RegistryUnavailable", res.Warning))
+	default:
+		r.event(normal(a.Container, "Pulled", fmt.Sprintf("Container image %q already present on machine", c.Image)))
+	}
+	r.mu.Lock()
+	r.images[a.Container] = res.ID
+	r.mu.Unlock()
+	return nil
+}
+
+func (r *run) prepareVolumes(ctx context.Context) error {
+	paths, err := r.l.o.Volumes.Ensure(ctx, r.snap.Desired.Pod)
+	r.mu.Lock()
+	r.volumes = paths
+	r.mu.Unlock()
+	return err
+}
+
+func (r *run) createSandbox(ctx context.Context, a lifecycle.Action) error {
+	b, err := r.l.o.Runtime.CreateSandbox(ctx, sandboxSpec(r.l.o.Node, r.snap.Desired, a.Attempt))
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	r.sandboxID = b.ID
+	r.mu.Unlock()
+	r.observed(pod.Facts{Sandboxes: []pod.Sandbox{b}})
+	return nil
+}
+
+func (r *run) startSandbox(ctx context.Context, a lifecycle.Action) error {
+	r.mu.Lock()
+	id := cmp.Or(a.ID, r.sandboxID)
+	r.mu.Unlock()
+	b, err := r.l.o.Runtime.StartSandbox(ctx, id)
+	if err != nil {
+		return r.lost(err, pod.Facts{GoneSandboxes: []pod.Gone{{ID: id}}})
+	}
+	r.observed(pod.Facts{Sandboxes: []pod.Sandbox{b}})
+	return nil
+}
+
+// lost records that what was to be acted on is not there any more, so that the
+// next plan does without it.
+func (r *run) lost(err error, f pod.Facts) error {
+	if errors.Is(err, pod.NotFound) {
+		r.observed(f)
+	}
+	return err
+}
+
+func (r *run) stopSandbox(ctx context.Context, a lifecycle.Action) error {
+	ended, err := r.l.o.Runtime.StopContainer(ctx, a.ID, sandboxGrace)
+	for _, b := range r.snap.Observed.Sandboxes {
+		if b.InfraID == a.ID && (err == nil || errors.Is(err, pod.NotFound)) {
+			b.State = pod.RunExited
+			b.ExitedAt = ended.FinishedAt
+			r.observed(pod.Facts{Sandboxes: []pod.Sandbox{b}})
+		}
+	}
+	return err
+}
+
+func (r *run) removeSandbox(ctx context.Context, a lifecycle.Action) error {
+	if err := r.l.o.Runtime.RemoveSandbox(ctx, a.ID, 0); err != nil {
+		return err
+	}
+	f := pod.Facts{GoneSandboxes: []pod.Gone{{ID: a.ID, Cause: a.Cause, Detail: a.Detail}}}
+	for _, c := range r.snap.Observed.Containers {
+		if c.SandboxID == a.ID && c.State != pod.RunGone {
+			f.GoneContainers = append(f.GoneContainers, pod.Gone{ID: c.ID, Cause: a.Cause, Detail: a.Detail})
+		}
+	}
+	r.observed(f)
+	return nil
+}
+
+func (r *run) createContainer(ctx context.Context, a lifecycle.Action) error {
+	dc, c := r.desiredContainer(a.Container)
+	r.mu.Lock()
+	m := made{attempt: a.Attempt, sandboxID: cmp.Or(a.ID, r.sandboxID), imageID: r.images[a.Container], volumes: r.volumes}
+	r.mu.Unlock()
+	spec, err := containerSpec(r.l.o.Node, r.snap.Desired, dc, c, m)
+	if err != nil {
+		return err
+	}
+	made, err := r.l.o.Runtime.CreateContainer(ctx, spec)
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	r.created[a.Container] = made.ID
+	r.mu.Unlock()
+	r.observed(pod.Facts{Containers: []pod.Container{made}})
+	r.event(normal(a.Container, "Created", "Container created: "+a.Container))
+	return nil
+}
+
+// startContainer makes a process that can't be started an attempt that ended,
+// as containerd does, so that the restart policy applies to it.
+func (r *run) startContainer(ctx context.Context, a lifecycle.Action) error {
+	r.mu.Lock()
+	id := cmp.Or(a.ID, r.created[a.Container])
+	r.mu.Unlock()
+	c, err := r.l.o.Runtime.StartContainer(ctx, id)
+	switch {
+	case errors.Is(err, pod.Invalid) && c.ID != "":
+		now := time.Now().UTC().Truncate(time.Microsecond)
+		c.State, c.ExitCode, c.Error, c.FinishedAt = pod.RunExited, startErrorCode, err.Error(), now
+		r.observed(pod.Facts{Containers: []pod.Container{c}})
+		r.event(warning(a.Container, "Failed", "Error: "+err.Error()))
+		return nil
+	case err != nil:
+		return r.lost(err, pod.Facts{GoneContainers: []pod.Gone{{ID: id}}})
+	}
+	r.observed(pod.Facts{Containers: []pod.Container{c}})
+	r.event(normal(a.Container, "Started", "Container started: "+a.Container))
+	return nil
+}
+
+// stopContainer takes no slot: waiting for a process to end costs the runtime
+// nothing, and a long grace must not hold up other pods.
+func (r *run) stopContainer(ctx context.Context, a lifecycle.Action) error {
+	ctx, cancel := context.WithTimeout(ctx, a.Grace+r.l.o.CallTimeout)
+	defer cancel()
+	c, err := r.l.o.Runtime.StopContainer(ctx, a.ID, a.Grace)
+	switch {
+	case errors.Is(err, pod.NotFound):
+		r.observed(pod.Facts{GoneContainers: []pod.Gone{{ID: a.ID}}})
+		return nil
+	case err != nil:
+		return err
+	}
+	r.observed(pod.Facts{Containers: []pod.Container{c}})
+	return nil
+}
+
+func (r *run) removeContainer(ctx context.Context, a lifecycle.Action) error {
+	if err := r.l.o.Runtime.RemoveContainer(ctx, a.ID); err != nil {
+		return err
+	}
+	r.observed(pod.Facts{GoneContainers: []pod.Gone{{ID: a.ID, Cause: a.Cause, Detail: a.Detail}}})
+	return nil
+}

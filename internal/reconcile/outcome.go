@@ -1,0 +1,126 @@
+package reconcile
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"podstead.io/podstead/internal/lifecycle"
+	"podstead.io/podstead/internal/pod"
+)
+
+// outcome is the record of a plan that was carried out: back-offs of what
+// failed, an end to those of what succeeded, events, and whether the pod is
+// gone. nil when there is nothing to write.
+func (r *run) outcome(now time.Time) *pod.Record {
+	rec := newRecord(r.snap.Desired)
+	rec.Events = r.events
+	for _, f := range r.failures {
+		r.recordFailure(&rec, f, now)
+	}
+	for _, a := range r.succeeded {
+		for _, b := range r.snap.Desired.Backoffs {
+			if settles(a, b) {
+				rec.Backoffs = append(rec.Backoffs, pod.Backoff{Container: b.Container, Kind: b.Kind})
+			}
+		}
+	}
+	if r.forget {
+		rec.Forget = true
+		rec.State = pod.StateGone
+		t := pod.Transition{
+			Machine: pod.MachinePod, From: string(pod.StateTerminating), Event: lifecycle.EventForget, To: string(pod.StateGone),
+			Cause: r.snap.Desired.Deletion.Cause, Detail: r.snap.Desired.Deletion.Detail, Generation: r.snap.Desired.Generation,
+		}
+		stampTransition(&t, r.snap.Desired, now)
+		rec.Transitions = append(rec.Transitions, t)
+	}
+	if !rec.Forget && len(rec.Events)+len(rec.Backoffs)+len(rec.Transitions) == 0 {
+		return nil
+	}
+	return &rec
+}
+
+// settles reports whether the success of an action ends a back-off.
+func settles(a lifecycle.Action, b pod.Backoff) bool {
+	kind, container := backoffOf(a.Op), a.Container
+	if kind != pod.BackoffImage && kind != pod.BackoffCreate {
+		container = ""
+	}
+	if a.Op == lifecycle.OpCreateContainer || a.Op == lifecycle.OpCreateSandbox {
+		return false // the start is what shows that it works
+	}
+	return kind == b.Kind && container == b.Container
+}
+
+func backoffOf(op lifecycle.Op) pod.BackoffKind {
+	switch op {
+	case lifecycle.OpEnsureImage:
+		return pod.BackoffImage
+	case lifecycle.OpCreateContainer, lifecycle.OpStartContainer:
+		return pod.BackoffCreate
+	case lifecycle.OpCreateSandbox, lifecycle.OpStartSandbox:
+		return pod.BackoffSandbox
+	case lifecycle.OpPrepareVolumes:
+		return pod.BackoffVolume
+	default:
+		return pod.BackoffRemove
+	}
+}
+
+// recordFailure backs the operation off and says so: an event, and a
+// transition when a container is held up by it.
+func (r *run) recordFailure(rec *pod.Record, f failure, now time.Time) {
+	a := f.action
+	container := a.Container
+	kind := backoffOf(a.Op)
+	if kind != pod.BackoffImage && kind != pod.BackoffCreate {
+		container = ""
+	}
+	b := lifecycle.Failed(lifecycle.FindBackoff(r.snap.Desired.Backoffs, container, kind), now)
+	b.Message = f.err.Error()
+	cause := pod.CauseRuntime
+	switch kind {
+	case pod.BackoffImage:
+		cause = pod.CauseImage
+		b.Reason = imageReason(f.err, b.Failures)
+		rec.Events = append(rec.Events, warning(container, "Failed", "Failed to pull image: "+b.Message), warning(container, "Failed", "Error: "+b.Reason))
+	case pod.BackoffCreate:
+		b.Reason = "CreateContainerError"
+		if a.Op == lifecycle.OpStartContainer {
+			b.Reason = "RunContainerError"
+		}
+		rec.Events = append(rec.Events, warning(container, "Failed", "Error: "+b.Message))
+	case pod.BackoffSandbox:
+		b.Reason = "FailedCreatePodSandBox"
+		rec.Events = append(rec.Events, warning("", b.Reason, "Failed to create pod sandbox: "+b.Message))
+	case pod.BackoffVolume:
+		b.Reason = "FailedMount"
+		rec.Events = append(rec.Events, warning("", b.Reason, b.Message))
+	default:
+		b.Reason = "FailedKillPod"
+		rec.Events = append(rec.Events, warning("", b.Reason, fmt.Sprintf("error killing pod: %s", b.Message)))
+	}
+	rec.Backoffs = append(rec.Backoffs, b)
+	if container != "" {
+		t := pod.Transition{
+			Container: container, Machine: pod.MachineContainer, From: lifecycle.ContainerWaiting, Event: lifecycle.EventHold, To: lifecycle.ContainerWaiting,
+			Cause: cause, Detail: b.Reason + ": " + b.Message, Generation: r.snap.Desired.Generation, Attempt: a.Attempt,
+		}
+		stampTransition(&t, r.snap.Desired, now)
+		rec.Transitions = append(rec.Transitions, t)
+	}
+}
+
+// imageReason is kubelet's waiting reason: the error itself the first time, the
+// back-off from then on.
+func imageReason(err error, failures int) string {
+	switch {
+	case errors.Is(err, pod.NotFound):
+		return "ErrImageNeverPull"
+	case failures > 1:
+		return "ImagePullBackOff"
+	default:
+		return "ErrImagePull"
+	}
+}
