@@ -211,6 +211,11 @@ func (p *Service) Restart() error {
 	return p.Start()
 }
 
+// Keep lets the host outlive the process that it was created for.
+func (p *Service) Keep() error {
+	return os.WriteFile(p.slot.ownerFile(), []byte(ownerMark(nobody)), 0o600)
+}
+
 // Remove ends everything that the host started and removes all that it made.
 func (p *Service) Remove() error { return remove(p.slot) }
 

@@ -14,6 +14,7 @@ import (
 const usage = `usage:
   podman-private up [OWNER]  start a private Podman and print its settings for eval;
                              it is removed some time after the process OWNER is gone
+  podman-private keep DIR    let it outlive its owner
   podman-private down DIR    end and remove what up printed as PODMAN_PRIVATE_DIR
   podman-private reap        remove those whose owner is gone`
 
@@ -34,16 +35,22 @@ func dispatch(args []string) error {
 			return fmt.Errorf("OWNER is a process number: %w", err)
 		}
 		return up(owner)
+	case len(args) == 2 && args[0] == "keep":
+		return with(args[1], (*podmanhost.Service).Keep)
 	case len(args) == 2 && args[0] == "down":
-		service, err := podmanhost.Open(args[1])
-		if err != nil {
-			return err
-		}
-		return service.Remove()
+		return with(args[1], (*podmanhost.Service).Remove)
 	case len(args) == 1 && args[0] == "reap":
 		return podmanhost.Reap()
 	}
 	return errors.New(usage)
+}
+
+func with(dir string, do func(*podmanhost.Service) error) error {
+	service, err := podmanhost.Open(dir)
+	if err != nil {
+		return err
+	}
+	return do(service)
 }
 
 // up prints nothing that needs quoting: the paths are the host's own.
