@@ -17,7 +17,9 @@ func ContainerEdge(before, after *pod.Container) []pod.Transition {
 		was = ContainerWaiting
 	}
 	if after == nil {
-		after, is = before, ContainerTerminated
+		gone := *before
+		gone.State = pod.RunGone
+		after, is = &gone, ContainerTerminated
 	}
 	if was == is {
 		return nil
@@ -42,10 +44,10 @@ func ContainerEdge(before, after *pod.Container) []pod.Transition {
 		}
 	case is == ContainerTerminated && was == ContainerWaiting && after.StartedAt.IsZero() && after.Error == "" && after.FinishedAt.IsZero():
 		return nil // it was removed before it ever ran
-	case is == ContainerTerminated && (after == before || after.State == pod.RunGone):
-		return []pod.Transition{edge(was, EventVanish, is, vanishCause(*after), vanishDetail(*after))}
+	case is == ContainerTerminated && after.State == pod.RunGone:
+		return []pod.Transition{edge(was, EventVanish, is, endCause(*after), vanishDetail(*after))}
 	case is == ContainerTerminated:
-		return []pod.Transition{edge(was, EventExit, is, after.EndCause, describeEnd(*after))}
+		return []pod.Transition{edge(was, EventExit, is, endCause(*after), describeEnd(*after))}
 	}
 	return nil
 }
@@ -73,13 +75,6 @@ func startCause(was string) pod.Cause {
 		return pod.CauseUser
 	}
 	return pod.CauseAgent
-}
-
-func vanishCause(c pod.Container) pod.Cause {
-	if c.EndCause == "" {
-		return pod.CauseUser
-	}
-	return c.EndCause
 }
 
 func vanishDetail(c pod.Container) string {

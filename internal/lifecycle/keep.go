@@ -93,10 +93,16 @@ func (p *planner) isStale(sandboxID string) bool {
 }
 
 // judge gives every container its verdict. Init containers run one after the
-// other and before the rest.
+// other and before the rest, and no more once the rest has ended for good.
 func (p *planner) judge() []step {
 	initDone := p.initPassed()
 	var steps []step
+	if p.ended() {
+		for _, dc := range p.want.Containers {
+			steps = append(steps, step{dc: dc, verdict: done, last: p.latest(dc.Name)})
+		}
+		return steps
+	}
 	blocked, failed := false, false
 	for _, dc := range p.want.Containers {
 		s := step{dc: dc, last: p.latest(dc.Name)}
@@ -118,6 +124,22 @@ func (p *planner) judge() []step {
 		steps = append(steps, s)
 	}
 	return steps
+}
+
+// ended reports whether every application container has ended and is not to be
+// restarted.
+func (p *planner) ended() bool {
+	for _, dc := range p.want.Containers {
+		if dc.Kind != pod.KindContainer {
+			continue
+		}
+		c := p.latest(dc.Name)
+		if c == nil || c.Revision != dc.Revision || c.State.Live() || c.State == pod.RunCreated ||
+			wantsRestart(p.want.Pod.Spec.RestartPolicy, dc.Kind, *c) {
+			return false
+		}
+	}
+	return true
 }
 
 // stopEarly ends an application container that runs while init containers have
@@ -142,16 +164,15 @@ func (p *planner) initPassed() bool {
 	return false
 }
 
-// inSandbox reports whether the container belongs to the current sandbox since
-// its latest start. Containers of an earlier life of it have lost their network.
+// inSandbox reports whether the container was started in the current sandbox
+// since that was. Containers of an earlier life of it have lost their network.
 func (p *planner) inSandbox(c pod.Container) bool {
-	return p.sandbox != nil && c.SandboxID == p.sandbox.ID && !p.sandbox.StartedAt.IsZero() &&
-		(c.StartedAt.IsZero() || !c.StartedAt.Before(p.sandbox.StartedAt))
+	return p.sandbox != nil && p.sandbox.State.Live() && c.SandboxID == p.sandbox.ID &&
+		!c.StartedAt.Before(p.sandbox.StartedAt)
 }
 
 func (p *planner) judgeOne(s *step) {
 	c := s.last
-	up := p.sandbox != nil && p.sandbox.State.Live()
 	switch {
 	case c == nil:
 		p.dueNow(s, max(s.dc.Attempt, 0))
@@ -160,7 +181,7 @@ func (p *planner) judgeOne(s *step) {
 			s.stop = c
 		}
 		p.again(s, pod.CauseSource, "its specification changed")
-	case c.State.Live() && up && p.inSandbox(*c):
+	case c.State.Live() && p.inSandbox(*c):
 		s.verdict = fine
 	case c.State.Live():
 		s.stop = c
@@ -188,7 +209,7 @@ func (p *planner) afterEnd(s *step) {
 	if s.dc.Attempt <= c.Attempt {
 		if b, changed := crashed(FindBackoff(p.want.Backoffs, s.dc.Name, pod.BackoffCrash), *c, p.now); changed {
 			p.out.Backoffs = append(p.out.Backoffs, b)
-			p.again(s, c.EndCause, describeEnd(*c))
+			p.again(s, endCause(*c), describeEnd(*c))
 			if b.Until.After(p.now) {
 				s.verdict = waiting
 				p.lookAgain(b.Until)
@@ -196,7 +217,7 @@ func (p *planner) afterEnd(s *step) {
 			return
 		}
 	}
-	p.again(s, c.EndCause, describeEnd(*c))
+	p.again(s, endCause(*c), describeEnd(*c))
 	if p.held(s.dc.Name, pod.BackoffCrash) {
 		s.verdict = waiting
 	}
@@ -255,7 +276,7 @@ func (p *planner) start(s step, stops []int, created, started int) {
 	// The attempt before the new one is kept for its logs.
 	if list := p.attempts[s.dc.Name]; len(list) > 1 {
 		for _, old := range list[1:] {
-			if old.State != pod.RunGone && old.Attempt < s.attempt-1 {
+			if old.State != pod.RunGone && old.Attempt < s.attempt-1 && !p.isStale(old.SandboxID) {
 				p.add(Action{Op: OpRemoveContainer, Container: old.Container, ID: old.ID, Attempt: old.Attempt, Cause: pod.CauseAgent, Detail: "superseded", After: []int{running}})
 			}
 		}
@@ -370,7 +391,7 @@ func (p *planner) finish(steps []step) {
 	}
 	for _, s := range steps {
 		if s.last != nil && exitCode(*s.last) != 0 {
-			p.event(EventFail, s.last.EndCause, fmt.Sprintf("container %s: %s", s.dc.Name, describeEnd(*s.last)))
+			p.event(EventFail, endCause(*s.last), fmt.Sprintf("container %s: %s", s.dc.Name, describeEnd(*s.last)))
 			return
 		}
 	}

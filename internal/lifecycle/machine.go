@@ -8,6 +8,8 @@
 // callback could fail after the state has changed.
 package lifecycle
 
+//go:generate go run ./gen ../../schema
+
 import (
 	"cmp"
 	"context"

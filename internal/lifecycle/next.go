@@ -51,11 +51,12 @@ type planner struct {
 	stale   []pod.Sandbox
 	// attempts are the containers by name, latest attempt first.
 	attempts map[string][]pod.Container
-	volumes  int // index of the action that prepares volumes, −1 for none yet
+	stops    map[string]int // container ID → index of the action that stops it
+	volumes  int            // index of the action that prepares volumes, −1 for none yet
 }
 
 func newPlanner(s pod.Snapshot, now time.Time) *planner {
-	p := &planner{want: s.Desired, seen: s.Observed, now: now, attempts: map[string][]pod.Container{}, volumes: -1}
+	p := &planner{want: s.Desired, seen: s.Observed, now: now, attempts: map[string][]pod.Container{}, stops: map[string]int{}, volumes: -1}
 	boxes := slices.Clone(s.Observed.Sandboxes)
 	slices.SortFunc(boxes, func(a, b pod.Sandbox) int { return cmp.Compare(b.Attempt, a.Attempt) })
 	for _, b := range boxes {
@@ -155,9 +156,14 @@ func (p *planner) grace() time.Duration {
 	return time.Duration(*p.want.Pod.Spec.TerminationGracePeriodSeconds) * time.Second
 }
 
+// stop plans the end of a live attempt, once.
 func (p *planner) stop(c pod.Container, grace time.Duration, cause pod.Cause, detail string) int {
+	if i, ok := p.stops[c.ID]; ok {
+		return i
+	}
 	p.out.Intents = append(p.out.Intents, pod.Intent{ContainerID: c.ID, Cause: cause, Detail: detail})
-	return p.add(Action{Op: OpStopContainer, Container: c.Container, ID: c.ID, Attempt: c.Attempt, Grace: grace, Cause: cause, Detail: detail})
+	p.stops[c.ID] = p.add(Action{Op: OpStopContainer, Container: c.Container, ID: c.ID, Attempt: c.Attempt, Grace: grace, Cause: cause, Detail: detail})
+	return p.stops[c.ID]
 }
 
 // terminate stops everything, removes it, and forgets the pod.
@@ -216,6 +222,18 @@ func exitCode(c pod.Container) int {
 		return 137
 	}
 	return c.ExitCode
+}
+
+// endCause is why a container ended, as far as anyone saw.
+func endCause(c pod.Container) pod.Cause {
+	switch {
+	case c.EndCause != "":
+		return c.EndCause
+	case c.State == pod.RunGone:
+		return pod.CauseUser
+	default:
+		return pod.CauseExit
+	}
 }
 
 func wantsRestart(policy corev1.RestartPolicy, kind pod.ContainerKind, c pod.Container) bool {

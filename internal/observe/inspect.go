@@ -22,18 +22,6 @@ const retryDelay = time.Second
 // inspect looks at what events named, until ctx ends. An ID is never looked at
 // twice at a time: those named meanwhile wait for the batch to end.
 func (o *Observer) inspect(ctx context.Context) {
-	tick := time.NewTicker(o.o.Relist)
-	defer tick.Stop()
-	go func() {
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-				o.Resync()
-			}
-		}
-	}()
 	for {
 		keys, err := o.dirty.Take(ctx)
 		if err != nil {
@@ -58,8 +46,21 @@ func (o *Observer) inspect(ctx context.Context) {
 	}
 }
 
-// retryIf has a failed look taken again after a pause. With the stream broken
-// too, the listing that follows its opening covers it.
+// relist asks for a full listing every so often, until ctx ends.
+func (o *Observer) relist(ctx context.Context) {
+	tick := time.NewTicker(o.o.Relist)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			o.Resync()
+		}
+	}
+}
+
+// retryIf has a failed look taken again after a pause.
 func (o *Observer) retryIf(ctx context.Context, id string, err error) {
 	if err == nil || ctx.Err() != nil {
 		return
@@ -67,8 +68,7 @@ func (o *Observer) retryIf(ctx context.Context, id string, err error) {
 	if o.setHealth(err) || id == relistKey {
 		o.o.Log.Warn("Podman can't be observed; trying again", "id", id, "err", err)
 	}
-	wait(ctx, retryDelay)
-	o.dirty.Add(id)
+	time.AfterFunc(retryDelay, func() { o.dirty.Add(id) })
 }
 
 // list writes everything that Podman has of this node's.
@@ -112,6 +112,14 @@ func (o *Observer) look(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, o.o.CallTimeout)
 	defer cancel()
 	h := o.takeHint(id)
+	err := o.lookAt(ctx, id, h)
+	if err != nil {
+		o.giveBack(id, h)
+	}
+	return err
+}
+
+func (o *Observer) lookAt(ctx context.Context, id string, h hint) error {
 	switch {
 	case id == imagesKey:
 		return o.listImages(ctx)

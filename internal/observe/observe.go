@@ -2,8 +2,8 @@
 // Podman's event stream says that something happened, and by a full listing
 // when the stream opens and every so often after that.
 //
-// An Observer owns two goroutines: one follows the stream, the other inspects
-// and writes. Events come in; facts go to the store.
+// An Observer owns three goroutines while it runs: one follows the stream, one
+// inspects and writes, one asks for listings. Events come in; facts go to the store.
 package observe
 
 import (
@@ -90,6 +90,7 @@ func (o *Observer) Resync() { o.dirty.Add(relistKey) }
 func (o *Observer) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	wg.Go(func() { o.inspect(ctx) })
+	wg.Go(func() { o.relist(ctx) })
 	delay := reopenMin
 	for ctx.Err() == nil {
 		opened := time.Now()
@@ -154,4 +155,15 @@ func (o *Observer) takeHint(id string) hint {
 	h := o.hints[id]
 	delete(o.hints, id)
 	return h
+}
+
+// giveBack puts a hint back whose look failed; what came since goes before.
+func (o *Observer) giveBack(id string, h hint) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if newer, ok := o.hints[id]; ok {
+		newer.user = newer.user || h.user
+		h = newer
+	}
+	o.hints[id] = h
 }
