@@ -177,11 +177,21 @@ func namespaces(t *testing.T) map[string]bool {
 }
 
 func TestHostsOfTheDeadAreRemoved(t *testing.T) {
-	gone := exec.Command("true")
-	if err := gone.Run(); err != nil {
+	owner := exec.Command("sleep", "60")
+	if err := owner.Start(); err != nil {
 		t.Fatal(err)
 	}
-	kept, err := Create(0)
+	abandoned, err := Create(owner.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	service := abandoned.PID()
+	_ = owner.Process.Kill()
+	_ = owner.Wait()
+	if _, err := Create(owner.Process.Pid); err == nil {
+		t.Error("a host was created for a process that is gone")
+	}
+	kept, err := Create(os.Getpid())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,15 +200,14 @@ func TestHostsOfTheDeadAreRemoved(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	abandoned, err := Create(gone.Process.Pid)
-	if err != nil {
+	if err := kept.Keep(); err != nil {
 		t.Fatal(err)
 	}
 	if err := Reap(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(abandoned.Dir); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the host of a process that is gone is there: %v", err)
+	if startTime(service) != gone {
+		t.Error("the service of a process that is gone runs")
 	}
 	again, err := Open(kept.Dir)
 	if err != nil {

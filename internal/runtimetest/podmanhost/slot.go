@@ -43,6 +43,9 @@ func slotOf(dir string) (slot, error) {
 
 // claim takes a free slot for the owner, after removing hosts whose owner is gone.
 func claim(owner int) (slot, error) {
+	if owner != nobody && startTime(owner) == gone {
+		return 0, fmt.Errorf("process %d, for which a host is asked, does not run", owner)
+	}
 	unlock, err := lock(Base)
 	if err != nil {
 		return 0, err
