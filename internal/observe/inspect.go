@@ -79,10 +79,8 @@ func (o *Observer) list(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	o.mu.Lock()
-	rebooted := o.o.Rebooted && !o.first
-	o.mu.Unlock()
-	if err := o.o.Store.Observe(ctx, pod.Facts{Sandboxes: boxes, Containers: containers, Complete: true, Rebooted: rebooted}); err != nil {
+	facts := pod.Facts{Sandboxes: boxes, Containers: containers, Complete: true, Rebooted: o.o.Rebooted()}
+	if err := o.o.Store.Observe(ctx, facts); err != nil {
 		return err
 	}
 	if err := o.listImages(ctx); err != nil {
@@ -91,8 +89,8 @@ func (o *Observer) list(ctx context.Context) error {
 	o.setHealth(nil)
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if !o.first {
-		o.first = true
+	if !o.listed {
+		o.listed = true
 		close(o.synced)
 	}
 	return nil

@@ -25,9 +25,9 @@ type Options struct {
 	// Relist is the time between full listings while the stream is open. They
 	// find what the stream lost, at the price of 30–40 ms of Podman's CPU each.
 	Relist time.Duration
-	// Rebooted says that the machine was restarted since the store was last
-	// written; the first listing carries it.
-	Rebooted bool
+	// Rebooted reports whether the machine was restarted since the last listing
+	// that was stored; the next one says so.
+	Rebooted func() bool
 	// CallTimeout is the deadline of each call; 0 is kubelet's 2 min.
 	CallTimeout time.Duration
 }
@@ -50,7 +50,7 @@ type Observer struct {
 	mu     sync.Mutex
 	hints  map[string]hint
 	health error
-	first  bool // the first listing is done
+	listed bool // once at least
 }
 
 // hint is what the events since an ID was last looked at said of it.
