@@ -1,6 +1,7 @@
 package podmanhost
 
 import (
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -8,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // environment is what makes a podman command, or an agent that starts a service of
@@ -27,7 +29,8 @@ func environment(dir string) []string {
 // other's locks.
 func configure(s slot, registry string) error {
 	dir := s.dir()
-	network, err := networkDefinition(s)
+	network := networkName(s)
+	definition, err := networkDefinition(s, network)
 	if err != nil {
 		return err
 	}
@@ -48,7 +51,7 @@ network_config_dir = %[4]q
 default_network = %[5]q
 default_subnet = "%[6]s"
 `, filepath.Join(dir, "root/libpod"), filepath.Join(dir, "tmp"), filepath.Join(dir, "root/volumes"),
-			filepath.Join(dir, "net"), s.network(), s.subnet()),
+			filepath.Join(dir, "net"), network, s.subnet()),
 		"storage.conf": fmt.Sprintf(`[storage]
 driver = "overlay"
 graphroot = %q
@@ -63,7 +66,7 @@ insecure = true
 location = %q
 insecure = true
 `, registry),
-		filepath.Join("net", s.network()+".json"): network,
+		filepath.Join("net", network+".json"): definition,
 	}
 	if err := os.Mkdir(filepath.Join(dir, "net"), 0o700); err != nil {
 		return err
@@ -76,15 +79,22 @@ insecure = true
 	return nil
 }
 
+// networkName is new for every host: netavark names its firewall chains after the
+// network, and Podman notes the addresses that it gave out under that name in one
+// database for all storages, where those of a killed container stay.
+func networkName(s slot) string {
+	return s.bridge() + "-" + strings.ToLower(rand.Text())
+}
+
 // networkDefinition is what `podman network create` would write for the host's
 // default network.
-func networkDefinition(s slot) (string, error) {
-	id := sha256.Sum256([]byte(s.network()))
+func networkDefinition(s slot, name string) (string, error) {
+	id := sha256.Sum256([]byte(name))
 	definition, err := json.MarshalIndent(map[string]any{
-		"name":              s.network(),
+		"name":              name,
 		"id":                hex.EncodeToString(id[:]),
 		"driver":            "bridge",
-		"network_interface": s.network(),
+		"network_interface": s.bridge(),
 		"created":           "2024-01-01T00:00:00Z",
 		"subnets": []map[string]any{{
 			"subnet":  s.subnet().String(),

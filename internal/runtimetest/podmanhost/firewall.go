@@ -91,5 +91,5 @@ func (s slot) concerns(rule string) bool {
 			return true
 		}
 	}
-	return strings.Contains(rule, "dnat name: "+s.network()+" ")
+	return strings.Contains(rule, "dnat name: "+s.bridge()+"-")
 }

@@ -15,15 +15,15 @@ func TestRestoreScriptRemovesOnlyTheHostsRules(t *testing.T) {
 		"-A POSTROUTING -s 10.213.8.0/22 -j NETAVARK-AAAAAAAAAAAAA",
 		"-A NETAVARK-2E1E5370D6B02 -d 10.213.4.0/22 -j ACCEPT",
 		"-A NETAVARK-2E1E5370D6B02 ! -d 224.0.0.0/4 -j MASQUERADE",
-		`-A NETAVARK-HOSTPORT-DNAT -p tcp -m tcp --dport 8080 -m comment --comment "dnat name: pdst1 id: 0123" -j NETAVARK-DN-2E1E5370D6B02`,
-		`-A NETAVARK-HOSTPORT-DNAT -p tcp -m tcp --dport 8081 -m comment --comment "dnat name: pdst11 id: 0123" -j NETAVARK-DN-BBBBBBBBBBBBB`,
+		`-A NETAVARK-HOSTPORT-DNAT -p tcp -m tcp --dport 8080 -m comment --comment "dnat name: pdst1-9f id: 0123" -j NETAVARK-DN-2E1E5370D6B02`,
+		`-A NETAVARK-HOSTPORT-DNAT -p tcp -m tcp --dport 8081 -m comment --comment "dnat name: pdst11-9f id: 0123" -j NETAVARK-DN-BBBBBBBBBBBBB`,
 		"-A NETAVARK-DN-2E1E5370D6B02 -p tcp -m tcp --dport 8080 -j DNAT --to-destination 10.213.5.2:80",
 		"COMMIT",
 	}, "\n")
 	want := strings.Join([]string{
 		"*nat",
 		"-D POSTROUTING -s 10.213.4.0/22 -j NETAVARK-2E1E5370D6B02",
-		`-D NETAVARK-HOSTPORT-DNAT -p tcp -m tcp --dport 8080 -m comment --comment "dnat name: pdst1 id: 0123" -j NETAVARK-DN-2E1E5370D6B02`,
+		`-D NETAVARK-HOSTPORT-DNAT -p tcp -m tcp --dport 8080 -m comment --comment "dnat name: pdst1-9f id: 0123" -j NETAVARK-DN-2E1E5370D6B02`,
 		"-F NETAVARK-2E1E5370D6B02",
 		"-F NETAVARK-DN-2E1E5370D6B02",
 		"-X NETAVARK-2E1E5370D6B02",

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -61,6 +62,10 @@ func TestHostsRunPodsSideBySide(t *testing.T) {
 			t.Parallel()
 			h := Start(t)
 			_, ip := startNginx(t, h)
+			fresh := netip.PrefixFrom(h.slot.subnet().Addr(), 28)
+			if !fresh.Contains(netip.MustParseAddr(ip)) {
+				t.Errorf("the first pod got %s, not one of %s: an earlier host's addresses are still taken", ip, fresh)
+			}
 			if page := get(t, ip); !strings.Contains(page, "Welcome to nginx!") {
 				t.Errorf("nginx at %s answers %q", ip, page)
 			}
@@ -143,7 +148,7 @@ func TestNothingIsLeft(t *testing.T) {
 		}
 	}
 	if s.taken() {
-		t.Errorf("bridge %s is left", s.network())
+		t.Errorf("bridge %s is left", s.bridge())
 	}
 	for _, table := range []string{"nat", "filter"} {
 		saved, err := output(nil, "iptables-save", "-t", table)

@@ -150,10 +150,10 @@ func enterNamespace(path string) error {
 }
 
 func removeBridge(s slot) error {
-	if _, err := net.InterfaceByName(s.network()); err != nil {
+	if _, err := net.InterfaceByName(s.bridge()); err != nil {
 		return nil
 	}
-	return run(nil, "ip", "link", "delete", s.network())
+	return run(nil, "ip", "link", "delete", s.bridge())
 }
 
 // containerIDs are the pods and containers that the host ever had, as far as its

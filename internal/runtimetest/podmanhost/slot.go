@@ -25,9 +25,8 @@ type slot int
 
 func (s slot) dir() string { return filepath.Join(Base, strconv.Itoa(int(s))) }
 
-// network names both the default network and its bridge: netavark names its
-// firewall chains after the network, so hosts must not share the name.
-func (s slot) network() string { return fmt.Sprintf("pdst%d", int(s)) }
+// bridge is the interface of the host's default network.
+func (s slot) bridge() string { return fmt.Sprintf("pdst%d", int(s)) }
 
 func (s slot) subnet() netip.Prefix {
 	return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 213, byte(s * 4), 0}), 22)
