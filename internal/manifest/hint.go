@@ -1,0 +1,93 @@
+package manifest
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// hint says, as the end of a sentence, what an unknown field may have been
+// meant to be: another spelling, or a field of another place.
+func hint(schema map[string]reflect.Type, parent, name string) string {
+	if name == "" || len(name) > 64 {
+		return ""
+	}
+	known := slices.Sorted(maps.Keys(schema))
+	for _, k := range known {
+		if strings.EqualFold(k, name) {
+			return fmt.Sprintf("; write %q: capitals matter", k)
+		}
+	}
+	if place := elsewhere(parent, name); place != "" {
+		return "; it belongs at " + place
+	}
+	near := ""
+	best := 1 + min(2, len(name)/3)
+	for _, k := range known {
+		if d := distance(strings.ToLower(k), strings.ToLower(name)); d < best {
+			near, best = k, d
+		}
+	}
+	if near != "" {
+		return fmt.Sprintf("; did you mean %q?", near)
+	}
+	return ""
+}
+
+// elsewhere is the honoured field of that name nearest to where it was put.
+func elsewhere(parent, name string) string {
+	var places []string
+	for _, r := range fields.rules {
+		at := r.path
+		if r.verdict != honoured {
+			continue
+		}
+		// The field may be an inner one, such as spec.containers.
+		if i := strings.Index(at+".", "."+name); i >= 0 {
+			rest := at[i+1+len(name):]
+			if rest == "" || rest[0] == '.' || rest[0] == '[' {
+				places = append(places, at[:i+1+len(name)])
+			}
+		}
+	}
+	if len(places) == 0 {
+		return ""
+	}
+	return slices.MinFunc(places, func(a, b string) int {
+		return cmp.Or(cmp.Compare(steps(parent, a), steps(parent, b)), cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
+	})
+}
+
+// steps is how far apart two places in the tree of fields are.
+func steps(a, b string) int {
+	as, bs := strings.Split(a, "."), strings.Split(b, ".")
+	common := 0
+	for common < min(len(as), len(bs)) && as[common] == bs[common] {
+		common++
+	}
+	return len(as) + len(bs) - 2*common
+}
+
+// distance is the edit distance (Levenshtein) between two words.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,310 @@
+package manifest_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf16"
+
+	"podstead.io/podstead/internal/manifest"
+	"podstead.io/podstead/internal/pod"
+)
+
+func named(name string) string {
+	return strings.Replace(podWith("", ""), "name: web", "name: "+name, 1)
+}
+
+func utf16le(s string) string {
+	var b strings.Builder
+	for _, u := range utf16.Encode([]rune(s)) {
+		b.WriteByte(byte(u))
+		b.WriteByte(byte(u >> 8))
+	}
+	return b.String()
+}
+
+func TestSyntax(t *testing.T) {
+	tests := []struct {
+		name, text string
+		line       int
+		message    string
+	}{
+		{"nothing", "", 0, "nothing in it"},
+		{"blanks", " \n\n", 0, "nothing in it"},
+		{"what a power cut leaves", strings.Repeat("\x00", 4096), 0, "nothing in it"},
+		{"UTF-16 with a mark", "\xff\xfe" + utf16le(podWith("", "")), 1, "UTF-8"},
+		{"UTF-16 without a mark", utf16le(podWith("", "")), 1, "UTF-8"},
+		{"Latin 1", "apiVersion: v1\n# caf\xe9\n", 2, "0xe9"},
+		{"a binary file", "\x7fELF\x02\x01\x01\x00", 1, "control character 0x02"},
+		{"text", "Put manifests here.\n", 1, "not a manifest"},
+		{"a list", "- a\n- b\n", 1, "not a manifest"},
+		{"a tab", "apiVersion: v1\nkind: Pod\nmetadata:\n\tname: a\n", 4, "tab"},
+		{"an open quote", "apiVersion: v1\nkind: 'Pod\n", 3, "unexpected end"},
+		{"flow style and more", "{a: b}\n{c: d}\n", 1, "document start"},
+		{"a wrong indentation", "apiVersion: v1\nmetadata:\n  name: a\n namespace: b\n", 3, "expected key"},
+		{"an unknown anchor", "a: *b\n", 0, "unknown anchor"},
+		{"JSON cut short", "{\"apiVersion\": \"v1\",\n \"kind\": \"Pod\"", 2, "ends in the middle"},
+		{"JSON with a colon too few", "{\"apiVersion\": \"v1\",\n \"kind\" \"Pod\"}", 2, "invalid character '\"'"},
+		{"second JSON value broken", "{\"apiVersion\": \"v1\"}\n{\"a\":\n}", 3, "invalid character '}'"},
+		{"a number that JSON has not", "a: .inf\n", 0, "Inf"},
+		{"nested too deep", strings.Repeat("[", 200) + strings.Repeat("]", 200), 1, "100 levels"},
+		{"JSON nested too deep", `{"a":` + strings.Repeat("[", 200) + strings.Repeat("]", 200) + "}", 1, "100 levels"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			set := parse(t, tt.text)
+			if len(set.Pods) != 0 || len(set.Rejections) != 1 {
+				t.Fatalf("%d pods, rejections %+v", len(set.Pods), set.Rejections)
+			}
+			r := set.Rejections[0]
+			if r.Reason != pod.RejectedSyntax || !slices.Equal(set.Incomplete, []string{"web.yaml"}) {
+				t.Errorf("reason %s, incomplete %v", r.Reason, set.Incomplete)
+			}
+			if e := r.Errors[0]; e.Line != tt.line || !strings.Contains(e.Message, tt.message) {
+				t.Errorf("line %d: %s; want line %d: …%s…", e.Line, e.Message, tt.line, tt.message)
+			}
+		})
+	}
+}
+
+func TestCycleIsRefused(t *testing.T) {
+	set := parse(t, "apiVersion: v1\nkind: Pod\nmetadata: &m\n  name: a\n  labels: *m\n")
+	if len(set.Rejections) != 1 || !strings.Contains(set.Rejections[0].Errors[0].Message, "alias to itself") {
+		t.Errorf("rejections %+v", set.Rejections)
+	}
+}
+
+func TestSeveralDocuments(t *testing.T) {
+	text := "# two pods, one broken document and a list\n---\n" + named("a") + "---\nkind: [\n---\n" + named("b") +
+		"---\napiVersion: v1\nkind: PodList\nitems:\n- metadata: {name: c}\n  spec: {containers: [{name: c, image: busybox}]}\n- kind: Pod\n- text\n"
+	set := parse(t, text)
+	var places []string
+	for _, s := range set.Pods {
+		places = append(places, s.Key().String()+" "+s.Place)
+	}
+	want := []string{"default/a-node-a web.yaml", "default/b-node-a web.yaml#3", "default/c-node-a web.yaml#4.items[0]"}
+	if !slices.Equal(places, want) {
+		t.Errorf("pods %q, want %q", places, want)
+	}
+	var refused []string
+	for _, r := range set.Rejections {
+		refused = append(refused, fmt.Sprintf("%s %s %d", r.Place, r.Reason, r.Errors[0].Line))
+	}
+	want = []string{"web.yaml#2 Syntax 12", "web.yaml#4.items[1] Invalid 28", "web.yaml#4.items[2] Invalid 29"}
+	if !slices.Equal(refused, want) {
+		t.Errorf("rejections %q, want %q", refused, want)
+	}
+}
+
+func TestStreamOfJSON(t *testing.T) {
+	one := `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"%s"},"spec":{"containers":[{"name":"c","image":"busybox"}]}}`
+	set := parse(t, fmt.Sprintf(one, "a")+"\n"+fmt.Sprintf(one, "B")+"\n")
+	if len(set.Pods) != 1 || set.Pods[0].Place != "web.yaml" {
+		t.Errorf("pods %+v", set.Pods)
+	}
+	if len(set.Rejections) != 1 || set.Rejections[0].Place != "web.yaml#2" || set.Rejections[0].Errors[0].Line != 2 {
+		t.Errorf("rejections %+v", set.Rejections)
+	}
+	twice := parse(t, strings.Replace(fmt.Sprintf(one, "a"), `"name":"c"`, `"name":"c","name":"d"`, 1))
+	if len(twice.Rejections) != 1 || twice.Rejections[0].Errors[0].Field != "spec.containers[0].name" || twice.Rejections[0].Errors[0].Reason != "FieldValueDuplicate" {
+		t.Errorf("a key twice: %+v", twice.Rejections)
+	}
+}
+
+func TestUnitsThatWantNothing(t *testing.T) {
+	for _, text := range []string{"# all commented out\n# apiVersion: v1\n", "---\n", "null\n", "apiVersion: v1\nkind: List\nitems: []\n", "apiVersion: v1\nkind: PodList\n"} {
+		set := parse(t, text)
+		if len(set.Pods)+len(set.Rejections)+len(set.Incomplete) != 0 {
+			t.Errorf("%q gives %+v", text, set)
+		}
+	}
+}
+
+func TestSameNameTwiceInAUnit(t *testing.T) {
+	set := parse(t, named("a")+"---\n"+named("a"))
+	if len(set.Pods) != 1 || len(set.Rejections) != 1 {
+		t.Fatalf("%+v", set)
+	}
+	r := set.Rejections[0]
+	if r.Reason != pod.RejectedConflict || r.Place != "web.yaml#2" || r.Errors[0].Line != 13 || !strings.Contains(r.Errors[0].Message, "web.yaml") {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestOnlyStaticSourcesGetASuffix(t *testing.T) {
+	for kind, want := range map[pod.SourceKind]string{pod.SourceDirectory: "web-node-a", pod.SourceURL: "web-node-a", pod.SourceHTTP: "web"} {
+		set := parser.Parse("u", []byte(podWith("", "")), kind)
+		if len(set.Pods) != 1 || set.Pods[0].Pod.Name != want {
+			t.Errorf("%s: %+v", kind, set)
+		}
+	}
+}
+
+func TestRejectionKey(t *testing.T) {
+	set := parse(t, strings.Replace(podWith("  x: y\n", ""), "  name: web\n", "  name: web\n  namespace: shop\n", 1))
+	if want := (pod.Key{Namespace: "shop", Name: "web-node-a"}); set.Rejections[0].Key != want {
+		t.Errorf("key %v, want %v", set.Rejections[0].Key, want)
+	}
+}
+
+func TestMerge(t *testing.T) {
+	unit := func(name, text string) pod.SourceSet {
+		return parser.Parse(name, []byte(text), pod.SourceDirectory)
+	}
+	set := manifest.Merge(
+		unit("a.yaml", named("x")),
+		unit("b.yaml", named("z")+"---\n"+named("x")),
+		manifest.Refuse("c.yaml", pod.RejectedUnreadable, "permission denied"),
+	)
+	if len(set.Pods) != 2 || set.Pods[0].Unit != "a.yaml" || set.Pods[1].Unit != "b.yaml" {
+		t.Errorf("pods %+v", set.Pods)
+	}
+	if len(set.Rejections) != 2 || set.Rejections[0].Reason != pod.RejectedConflict || set.Rejections[0].Place != "b.yaml#2" ||
+		!strings.Contains(set.Rejections[0].Errors[0].Message, "a.yaml") || set.Rejections[1].Reason != pod.RejectedUnreadable {
+		t.Errorf("rejections %+v", set.Rejections)
+	}
+	if !slices.Equal(set.Incomplete, []string{"b.yaml", "c.yaml"}) {
+		t.Errorf("incomplete %v", set.Incomplete)
+	}
+}
+
+func TestLimits(t *testing.T) {
+	tests := []struct {
+		name    string
+		limits  manifest.Limits
+		text    string
+		message string
+	}{
+		{"a large unit", manifest.Limits{UnitBytes: 50}, podWith("", ""), "larger than 50 bytes"},
+		{"many documents", manifest.Limits{Documents: 2}, named("a") + "---\n" + named("b") + "---\n" + named("c"), "more than 2 documents"},
+		{"many items", manifest.Limits{Documents: 2}, "apiVersion: v1\nkind: PodList\nitems: [{}, {}, {}]\n", "more than 2 documents"},
+		{"many JSON values", manifest.Limits{Documents: 2}, "{}{}{}", "more than 2 documents"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			set := manifest.Parser{NodeName: "n", Limits: tt.limits}.Parse("web.yaml", []byte(tt.text), pod.SourceDirectory)
+			if len(set.Pods) != 0 || len(set.Rejections) != 1 || !strings.Contains(set.Rejections[0].Errors[0].Message, tt.message) {
+				t.Errorf("%+v", set)
+			}
+		})
+	}
+	large := strings.Replace(podWith("", ""), "  name: web\n", "  name: web\n  annotations: {a: "+strings.Repeat("x", 2000)+"}\n", 1)
+	set := manifest.Parser{NodeName: "n", Limits: manifest.Limits{PodBytes: 2000}}.Parse("web.yaml", []byte(large), pod.SourceDirectory)
+	if len(set.Rejections) != 1 || set.Rejections[0].Errors[0].Message != "the pod is larger than 2000 bytes" {
+		t.Errorf("a large pod: %+v", set)
+	}
+}
+
+// Hostile documents are refused quickly and without expanding them.
+func TestHostileDocuments(t *testing.T) {
+	laughs := "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
+	for i := 1; i < 12; i++ {
+		laughs += fmt.Sprintf("a%d: &a%d [%s]\n", i, i, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*a%d, ", i-1), 10), ", "))
+	}
+	var chain strings.Builder
+	chain.WriteString("a0: &a0 x\n")
+	for i := 1; i < 20000; i++ {
+		fmt.Fprintf(&chain, "a%d: &a%d {k: *a%d}\n", i, i, i-1)
+	}
+	const mega = 1 << 19
+	tests := map[string]string{
+		"a billion laughs":        laughs,
+		"a long chain of aliases": chain.String(),
+		"many aliases of one":     "a: &a '" + strings.Repeat("x", 100000) + "'\nb: [" + strings.Repeat("*a, ", 1000) + "]\n",
+		"open brackets":           strings.Repeat("[", mega),
+		"open braces":             strings.Repeat("{", mega),
+		"open JSON":               strings.Repeat(`{"a":`, mega/5),
+		"dashes":                  strings.Repeat("- ", mega/2),
+		"keys in keys":            strings.Repeat("? ", mega/2),
+		"many keys":               strings.Repeat("a: b\n", mega/5),
+		"many documents":          strings.Repeat("a: b\n---\n", mega/9),
+		"many JSON items":         `{"items": [` + strings.Repeat("0,", mega/2) + "0]}",
+		"many items":              "apiVersion: v1\nkind: List\nitems:\n" + strings.Repeat("- a\n", mega/4),
+		"one long line":           strings.Repeat("a", mega),
+		"one long key":            "{" + strings.Repeat("a", mega) + ": 1}",
+		"many markers":            strings.Repeat("---\n", mega/4),
+		"many unknown fields":     podWith(manyFields(mega/20), ""),
+	}
+	for name, text := range tests {
+		t.Run(name, func(t *testing.T) {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			start := time.Now()
+			set := parse(t, text)
+			runtime.ReadMemStats(&after)
+			if allocated := (after.TotalAlloc - before.TotalAlloc) >> 20; allocated > 300 {
+				t.Errorf("allocated %d MiB for %d bytes", allocated, len(text))
+			}
+			if d := time.Since(start); d > 30*time.Second {
+				t.Errorf("took %v", d)
+			}
+			if name != "many markers" && len(set.Rejections) == 0 {
+				t.Error("accepted")
+			}
+			for _, r := range set.Rejections {
+				for _, e := range r.Errors {
+					if len(e.Message) > 2000 {
+						t.Errorf("a message of %d bytes", len(e.Message))
+					}
+				}
+			}
+		})
+	}
+}
+
+func manyFields(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "  field-%09d: x\n", i)
+	}
+	return b.String()
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(podWith("", "")))
+	f.Add([]byte(named("a") + "---\n" + named("b")))
+	f.Add([]byte(podWith("  volumes: [{name: v, hostPath: {path: /srv}}]\n  securityContext: {runAsNonRoot: false}\n", "    resources: {limits: &l {cpu: 1}, requests: *l}\n    volumeMounts: [{name: v, mountPath: /v}]\n")))
+	f.Add([]byte(podWith("  dnsPolicy: ClusterFirst\n  tolerations: []\n", "    env: [{name: A, value: yes}]\n    livenessProbe: {}\n")))
+	f.Add([]byte(`{"apiVersion":"v1","kind":"PodList","items":[{"metadata":{"name":"a"},"spec":{"containers":[{"name":"c","image":"i"}]}}]}`))
+	f.Add([]byte("{}{}\n---\na: *a\n...\n%YAML 1.1\n---\n"))
+	seeds, err := filepath.Glob("testdata/*.yaml")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, name := range seeds {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(text)
+	}
+	limits := manifest.Limits{UnitBytes: 1 << 16}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		p := manifest.Parser{NodeName: "node-a", Limits: limits}
+		set := p.Parse("u", data, pod.SourceHTTP)
+		again := p.Parse("u", data, pod.SourceHTTP)
+		if fmt.Sprint(set.Rejections) != fmt.Sprint(again.Rejections) || len(set.Pods) != len(again.Pods) {
+			t.Fatalf("two results:\n%+v\n%+v", set, again)
+		}
+		if (len(set.Rejections) > 0) != (len(set.Incomplete) > 0) {
+			t.Fatalf("%d rejections, incomplete %v", len(set.Rejections), set.Incomplete)
+		}
+		for i, s := range set.Pods {
+			if s.Hash != again.Pods[i].Hash || !bytes.Equal(s.Manifest, again.Pods[i].Manifest) {
+				t.Fatal("two canonical forms")
+			}
+			checkRoundTrip(t, p, s)
+		}
+		for _, r := range set.Rejections {
+			if len(r.Errors) == 0 {
+				t.Fatalf("rejected without a reason: %+v", r)
+			}
+		}
+	})
+}
