@@ -49,6 +49,13 @@ func (f *fakeRuntime) InspectImage(_ context.Context, name string) (pod.Image, e
 	return found, nil
 }
 
+// counts gives how many pulls began, how many run, and the most at a time.
+func (f *fakeRuntime) counts() (pulls, running, most int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.pulls), f.running, f.most
+}
+
 func (f *fakeRuntime) PullImage(ctx context.Context, name string) error {
 	f.mu.Lock()
 	f.pulls = append(f.pulls, name)
@@ -75,7 +82,7 @@ func (f *fakeRuntime) PullImage(ctx context.Context, name string) error {
 type answers struct {
 	mu    sync.Mutex
 	list  []answer
-	asked int
+	asked int // read when all calls have returned
 }
 
 type answer struct {
@@ -185,8 +192,8 @@ func TestEnsureByPolicy(t *testing.T) {
 				if got != test.want {
 					t.Errorf("result %+v, want %+v", got, test.want)
 				}
-				if registry.asked != test.asked || len(runtime.pulls) != test.pulls {
-					t.Errorf("asked the registry %d times and pulled %d, want %d and %d", registry.asked, len(runtime.pulls), test.asked, test.pulls)
+				if pulls, _, _ := runtime.counts(); registry.asked != test.asked || pulls != test.pulls {
+					t.Errorf("asked the registry %d times and pulled %d, want %d and %d", registry.asked, pulls, test.asked, test.pulls)
 				}
 				if test.instant && took != 0 {
 					t.Errorf("took %s", took)
@@ -242,8 +249,8 @@ func TestCallersShareOnePull(t *testing.T) {
 		if err := errors.Join(<-second, <-third); err != nil {
 			t.Errorf("the others got %v", err)
 		}
-		if len(runtime.pulls) != 1 {
-			t.Errorf("pulled %d times", len(runtime.pulls))
+		if pulls, _, _ := runtime.counts(); pulls != 1 {
+			t.Errorf("pulled %d times", pulls)
 		}
 	})
 }
@@ -263,19 +270,19 @@ func TestAnAbandonedPullLingers(t *testing.T) {
 		abandon()
 		time.Sleep(linger - time.Second)
 		abandon()
-		if len(runtime.pulls) != 1 || runtime.running != 1 {
-			t.Errorf("asking again soon: %d pulls, %d running, want the first one to go on", len(runtime.pulls), runtime.running)
+		if pulls, running, _ := runtime.counts(); pulls != 1 || running != 1 {
+			t.Errorf("asking again soon: %d pulls, %d running, want the first one to go on", pulls, running)
 		}
 		time.Sleep(linger)
 		synctest.Wait()
-		if runtime.running != 0 {
+		if _, running, _ := runtime.counts(); running != 0 {
 			t.Errorf("the pull goes on %s after the last caller left", linger)
 		}
 		if err := <-ensure(t.Context(), p, nginx); err != nil {
 			t.Errorf("asking again late: %v", err)
 		}
-		if len(runtime.pulls) != 2 {
-			t.Errorf("%d pulls, want a second one", len(runtime.pulls))
+		if pulls, _, _ := runtime.counts(); pulls != 2 {
+			t.Errorf("%d pulls, want a second one", pulls)
 		}
 	})
 }
@@ -300,8 +307,8 @@ func TestPullsAreBoundedAndChecksAreNot(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if runtime.most != 2 {
-			t.Errorf("%d pulls at a time, want 2", runtime.most)
+		if _, _, most := runtime.counts(); most != 2 {
+			t.Errorf("%d pulls at a time, want 2", most)
 		}
 	})
 }

@@ -223,8 +223,13 @@ func TestCertificates(t *testing.T) {
 	certificates, hosts := t.TempDir(), certificateDirs
 	certificateDirs = []string{certificates}
 	t.Cleanup(func() { certificateDirs = hosts })
-	registry := newFakeRegistry(t, httptest.NewTLSServer, map[string]exchange{"*": withDigest})
-	registry.Config.ErrorLog = log.New(t.Output(), "", 0)
+	startTLS := func(handler http.Handler) *httptest.Server {
+		server := httptest.NewUnstartedServer(handler)
+		server.Config.ErrorLog = log.New(t.Output(), "", 0)
+		server.StartTLS()
+		return server
+	}
+	registry := newFakeRegistry(t, startTLS, map[string]exchange{"*": withDigest})
 	registriesConf(t, "")
 	if _, err := resolve(t, registry.host); pod.ClassOf(err) != pod.Unavailable {
 		t.Errorf("a certificate nobody vouches for gives %v, want class Unavailable", err)
