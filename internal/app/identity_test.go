@@ -85,15 +85,14 @@ func TestNodeIdentity(t *testing.T) {
 	if other := identity(withMachineID(t, machine), "/tmp/other"); other == first {
 		t.Error("two agents on one machine are the same node")
 	}
-	for _, content := range []string{"", "uninitialized\n"} {
-		h := withMachineID(t, content)
-		if identity(h, "/r") == identity(h, "/r") {
-			t.Errorf("machines with the ID %q are all the same node", content)
-		}
+	without := []host{
+		withMachineID(t, ""), withMachineID(t, "uninitialized\n"), {machineID: filepath.Join(t.TempDir(), "absent")},
 	}
-	absent := host{machineID: filepath.Join(t.TempDir(), "absent")}
-	if identity(absent, "/r") == identity(absent, "/r") {
-		t.Error("machines without an ID are all the same node")
+	for _, h := range without {
+		one, two := identity(h, "/r"), identity(h, "/r")
+		if one == two {
+			t.Errorf("machines without an ID (%s) are all the same node", h.machineID)
+		}
 	}
 	if _, err := (host{machineID: t.TempDir()}).nodeIdentity("/r"); err == nil {
 		t.Error("an unreadable ID is no error")

@@ -102,20 +102,24 @@ func (s *podmanService) runOnce(ctx context.Context) error {
 	}
 	watching, stopWatching := context.WithCancel(ctx)
 	defer stopWatching()
-	hung := make(chan error, 1)
-	go func() { hung <- s.watch(watching) }()
+	var found error
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		found = s.watch(watching)
+	}()
 	select {
-	case err := <-process.ended:
+	case <-process.ended:
 		stopWatching()
-		<-hung
-		return err
-	case err := <-hung:
-		if ctx.Err() != nil {
-			process.stop(s.timing.stop)
-			return nil
+		<-watched
+		return process.why
+	case <-watched:
+		grace := s.timing.stop
+		if ctx.Err() == nil {
+			grace = 0 // it hangs
 		}
-		process.stop(0)
-		return err
+		process.stop(grace)
+		return found
 	}
 }
 

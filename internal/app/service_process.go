@@ -17,8 +17,9 @@ import (
 // serviceProcess is one running `podman system service`.
 type serviceProcess struct {
 	process *os.Process
-	// ended gets why it ended, once.
-	ended <-chan error
+	// ended is closed when it has ended; why says how, from then on.
+	ended chan struct{}
+	why   error
 }
 
 // startService starts a service in a process group of its own, so that a Ctrl-C
@@ -39,7 +40,8 @@ func startService(url string, log *slog.Logger) (*serviceProcess, error) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 	// What Podman started may still hold its standard error; it is not waited for.
 	cmd.WaitDelay = 100 * time.Millisecond
-	started, ended := make(chan error), make(chan error, 1)
+	started := make(chan error)
+	service := &serviceProcess{ended: make(chan struct{})}
 	go func() {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
@@ -48,15 +50,16 @@ func startService(url string, log *slog.Logger) (*serviceProcess, error) {
 		if err != nil {
 			return
 		}
-		if err = cmd.Wait(); err == nil {
-			err = errors.New("exit status 0")
+		if service.why = cmd.Wait(); service.why == nil {
+			service.why = errors.New("exit status 0")
 		}
-		ended <- err
+		close(service.ended)
 	}()
 	if err := <-started; err != nil {
 		return nil, fmt.Errorf("start %s: %w", path, err)
 	}
-	return &serviceProcess{process: cmd.Process, ended: ended}, nil
+	service.process = cmd.Process
+	return service, nil
 }
 
 // killLimit is how long a killed process may take to be gone. One that waits for
