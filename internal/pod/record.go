@@ -91,8 +91,12 @@ type Gone struct {
 type Facts struct {
 	Sandboxes      []Sandbox
 	Containers     []Container
-	GoneSandboxes  []Gone
+	GoneSandboxes  []Gone // their containers are gone with them
 	GoneContainers []Gone
+	// AsOf is when the runtime was asked; zero: not known. What was recorded
+	// since then is not undone by an older answer: a listing does not make gone
+	// what was created while it was taken, nor bring back what was removed.
+	AsOf time.Time
 	// Complete says that this is everything there is: rows not named are gone.
 	Complete bool
 	// Rebooted says that the machine was restarted since the last listing:

@@ -1,0 +1,186 @@
+package store
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+	"unicode/utf8"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"podstead.io/podstead/internal/pod"
+)
+
+func count(t *testing.T, s *Store, q string, args ...any) int {
+	t.Helper()
+	n, err := strconv.Atoi(query(t, s, q, args...)[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// addHistory records transitions and events of a pod, one step each.
+func addHistory(t *testing.T, s *Store, name string, n int) {
+	t.Helper()
+	snap := load(t, s, name)
+	for i := range n {
+		r := recordFor(snap)
+		r.Transitions = []pod.Transition{{Machine: pod.MachineContainer, Container: "main", To: "Running", Detail: strings.Repeat("x", 200)}}
+		r.Events = []pod.Event{{Type: corev1.EventTypeNormal, Reason: "Started", Message: fmt.Sprint(s.now(), i)}}
+		mustCommit(t, s, r)
+	}
+}
+
+func TestHistoryIsBoundedByCount(t *testing.T) {
+	o := testOptions(t.TempDir())
+	o.Limits = Limits{Transitions: 300, Events: 200}
+	s, _ := mustOpen(t, o)
+	defer s.Close()
+	mustSync(t, s, dirA, set(submission("quiet"), submission("busy")))
+	addHistory(t, s, "quiet", 3)
+	addHistory(t, s, "busy", 1200)
+	if n := count(t, s, `SELECT count(*) FROM transitions`); n > 300+pruneRows || n < 300 {
+		t.Errorf("%d transitions", n)
+	}
+	if n := count(t, s, `SELECT count(*) FROM events`); n > 200+pruneRows || n < 200 {
+		t.Errorf("%d events", n)
+	}
+	// Why the quiet pod is as it is stays known.
+	if n := count(t, s, `SELECT count(*) FROM why WHERE pod = 'quiet'`); n != 1 {
+		t.Errorf("why knows %d things of the quiet pod", n)
+	}
+	if free := count(t, s, `SELECT freelist_count FROM pragma_freelist_count`); free > freePages {
+		t.Errorf("%d pages are unused", free)
+	}
+}
+
+func TestHistoryIsBoundedByAge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := testOptions(t.TempDir())
+		s, _ := mustOpen(t, o)
+		defer s.Close()
+		mustSync(t, s, dirA, set(submission("old"), submission("new")))
+		addHistory(t, s, "old", 10)
+		time.Sleep(8 * 24 * time.Hour)
+		if n := count(t, s, `SELECT count(*) FROM events`); n != 10 {
+			t.Fatalf("%d events; something was written by a timer", n)
+		}
+		addHistory(t, s, "new", 1)
+		if n := count(t, s, `SELECT count(*) FROM events`); n != 1 {
+			t.Errorf("%d events after a week", n)
+		}
+		time.Sleep(90 * 24 * time.Hour)
+		addHistory(t, s, "new", 1)
+		if n := count(t, s, `SELECT count(*) FROM transitions WHERE pod = 'old'`); n != 1 {
+			t.Errorf("%d transitions of old, want the latest", n)
+		}
+		// Once the pod is gone nothing of it is kept for ever.
+		r := recordFor(load(t, s, "old"))
+		r.Forget = true
+		mustCommit(t, s, r)
+		time.Sleep(2 * time.Hour)
+		addHistory(t, s, "new", 1)
+		if n := count(t, s, `SELECT count(*) FROM transitions WHERE pod = 'old'`); n != 0 {
+			t.Errorf("%d transitions of a pod long gone", n)
+		}
+	})
+}
+
+func TestIncarnationsAreBounded(t *testing.T) {
+	o := testOptions(t.TempDir())
+	c := newClock()
+	o.Now, o.Limits = c.Now, Limits{Incarnations: 3}
+	s, _ := mustOpen(t, o)
+	defer s.Close()
+	for i := range 6 {
+		mustSync(t, s, dirA, set(submission("kept"), submission(fmt.Sprint("p", i))))
+		for name := range 6 {
+			for _, uid := range uidsOf(t, s, fmt.Sprint("p", name)) {
+				snap, err := s.Load(t.Context(), uid)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if snap.Desired.Deletion != nil {
+					r := recordFor(snap)
+					r.Forget = true
+					mustCommit(t, s, r)
+				}
+			}
+		}
+		c.advance(2 * time.Hour)
+		addHistory(t, s, "kept", 1)
+	}
+	got := query(t, s, `SELECT pod FROM incarnations ORDER BY used_at`)
+	if len(got) != 4 || got[0] != "kept" || got[3] != "p5" {
+		t.Errorf("incarnations %v, want the latest three and what is in use", got)
+	}
+}
+
+func TestWriteAheadLogIsCapped(t *testing.T) {
+	s, _ := newStore(t)
+	mustSync(t, s, dirA, set(submission("web")))
+	stop := make(chan struct{})
+	var readers sync.WaitGroup
+	for range 3 {
+		readers.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+					if _, err := s.UIDs(t.Context()); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			}
+		})
+	}
+	biggest := int64(0)
+	for range 12 {
+		err := s.Write(t.Context(), "fill", func(tx *WriteTx) error {
+			for range 200 {
+				if err := tx.addEvent(key("web"), "u", pod.Event{Message: strings.Repeat("m", 1500) + fmt.Sprint(writesSoFar())}); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Stat(s.path + "-wal")
+		if err != nil {
+			t.Fatal(err)
+		}
+		biggest = max(biggest, info.Size())
+	}
+	close(stop)
+	readers.Wait()
+	if biggest > 12<<20 {
+		t.Errorf("the write-ahead log grew to %d bytes", biggest)
+	}
+}
+
+var writesSoFar = func() func() int {
+	n := 0
+	return func() int { n++; return n }
+}()
+
+func TestClip(t *testing.T) {
+	for _, text := range []string{"", "short", strings.Repeat("é", maxText), "bad \xff byte", strings.Repeat("x", maxText-1) + "€"} {
+		got := clip(text)
+		if !utf8.ValidString(got) || len(got) > maxText+len("…") {
+			t.Errorf("%d bytes became %d, valid %t", len(text), len(got), utf8.ValidString(got))
+		}
+	}
+	if clip("short") != "short" {
+		t.Error("a short text was changed")
+	}
+}

@@ -1,0 +1,72 @@
+package store
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"podstead.io/podstead/internal/pod"
+)
+
+// difference says what an edit replaces.
+type difference struct {
+	podWide    bool
+	containers map[string]pod.Change // init containers included
+	everything bool                  // the old generation can't be read any more
+}
+
+func (d difference) replaces(container string) bool {
+	return d.everything || d.containers[container] != ""
+}
+
+// diff compares the stored generation with the new one, both defaulted by this
+// binary.
+func (s *Store) diff(row podRow, updated *corev1.Pod) difference {
+	old, err := s.restore([]byte(row.Manifest))
+	if err != nil {
+		return difference{podWide: true, everything: true}
+	}
+	d := difference{containers: map[string]pod.Change{}}
+	var containers map[string]pod.Change
+	d.podWide, containers = pod.Diff(old, updated)
+	// Diff counts init containers as pod-wide. Which of them changed matters
+	// too: one that failed for good is tried again only at a new revision.
+	_, inits := pod.Diff(initsOnly(old), initsOnly(updated))
+	for name, c := range inits {
+		d.containers[name] = c
+	}
+	for name, c := range containers {
+		d.containers[name] = c
+	}
+	return d
+}
+
+func initsOnly(p *corev1.Pod) *corev1.Pod {
+	return &corev1.Pod{Spec: corev1.PodSpec{Containers: p.Spec.InitContainers}}
+}
+
+// reviseContainers are the rows after an edit: those of the new manifest with
+// the attempts they had and the revisions that follow from the difference, then
+// those that are not in the manifest any more.
+func reviseContainers(stored, manifest []containerRow, d difference) []containerRow {
+	before := make(map[string]containerRow, len(stored))
+	for _, c := range stored {
+		before[c.Container] = c
+	}
+	rows := make([]containerRow, 0, len(stored)+len(manifest))
+	for _, c := range manifest {
+		if was, ok := before[c.Container]; ok {
+			c.Revision, c.Attempt = was.Revision, was.Attempt
+			if d.replaces(c.Container) || !was.Wanted {
+				c.Revision++
+			}
+			delete(before, c.Container)
+		}
+		rows = append(rows, c)
+	}
+	for _, c := range stored {
+		if _, gone := before[c.Container]; gone {
+			c.Wanted = false
+			rows = append(rows, c)
+		}
+	}
+	return rows
+}
