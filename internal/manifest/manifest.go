@@ -12,9 +12,8 @@
 package manifest
 
 import (
+	"cmp"
 	"fmt"
-	"maps"
-	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -50,7 +49,9 @@ type Parser struct {
 	// NodeName is put, in lower case, behind the names of pods of static
 	// sources, and is the only spec.nodeName that is accepted.
 	NodeName string
-	Limits   Limits
+	// Namespace is that of pods that name none; empty: default.
+	Namespace string
+	Limits    Limits
 }
 
 // Parse reads one unit: a file, the body of a response or of a request. Each
@@ -63,7 +64,8 @@ type Parser struct {
 func (p Parser) Parse(unit string, data []byte, kind pod.SourceKind) pod.SourceSet {
 	u := &unitParser{
 		name: unit, kind: kind, nodeName: p.NodeName, limits: p.Limits.WithDefaults(),
-		places: map[pod.Key]string{},
+		namespace: cmp.Or(p.Namespace, metav1.NamespaceDefault),
+		places:    map[pod.Key]string{},
 	}
 	if fault := u.parse(data); fault != nil {
 		u.reject(unit, pod.Key{}, pod.RejectedSyntax, *fault)
@@ -78,31 +80,6 @@ func Refuse(unit string, reason pod.RejectionReason, message string) pod.SourceS
 		Rejections: []pod.Rejection{{Unit: unit, Place: unit, Reason: reason, Errors: []pod.FieldError{{Reason: causeInvalid, Message: message}}}},
 		Incomplete: []string{unit},
 	}
-}
-
-// Merge puts the sets of several units together, in order. Of two pods with the
-// same key the first stays; the other becomes a conflict that names its owner.
-func Merge(sets ...pod.SourceSet) pod.SourceSet {
-	var merged pod.SourceSet
-	incomplete := map[string]struct{}{}
-	owners := map[pod.Key]string{}
-	for _, set := range sets {
-		merged.Rejections = append(merged.Rejections, set.Rejections...)
-		for _, unit := range set.Incomplete {
-			incomplete[unit] = struct{}{}
-		}
-		for _, s := range set.Pods {
-			if owner, taken := owners[s.Key()]; taken {
-				merged.Rejections = append(merged.Rejections, conflict(s, owner))
-				incomplete[s.Unit] = struct{}{}
-				continue
-			}
-			owners[s.Key()] = s.Place
-			merged.Pods = append(merged.Pods, s)
-		}
-	}
-	merged.Incomplete = slices.Sorted(maps.Keys(incomplete))
-	return merged
 }
 
 func conflict(s pod.Submission, owner string) pod.Rejection {

@@ -126,31 +126,3 @@ func drawManifest(t *rapid.T) string {
 	maybe(&container, "    stdin: false\n")
 	return podWith(spec, container)
 }
-
-func TestNormalizeImage(t *testing.T) {
-	digest := "@sha256:" + strings.Repeat("a", 64)
-	for name, want := range map[string]string{
-		"nginx":                       "docker.io/library/nginx:latest",
-		"nginx:1.27":                  "docker.io/library/nginx:1.27",
-		"team/app":                    "docker.io/team/app:latest",
-		"quay.io/team/app:v1":         "quay.io/team/app:v1",
-		"localhost:5000/app":          "localhost:5000/app:latest",
-		"localhost/app":               "localhost/app:latest",
-		"index.docker.io/library/a:b": "docker.io/library/a:b",
-		"nginx" + digest:              "docker.io/library/nginx" + digest,
-		"nginx:1.27" + digest:         "docker.io/library/nginx" + digest,
-	} {
-		got, err := manifest.NormalizeImage(name)
-		if err != nil || got != want {
-			t.Errorf("%s: %q, %v; want %q", name, got, err, want)
-		}
-		if again, err := manifest.NormalizeImage(got); err != nil || again != got {
-			t.Errorf("%s is not stable: %q, %v", got, again, err)
-		}
-	}
-	for _, name := range []string{"", "Nginx", "nginx:", "a b", "nginx:" + strings.Repeat("x", 200), strings.Repeat("a", 64), "docker.io/"} {
-		if got, err := manifest.NormalizeImage(name); !errors.Is(err, pod.Invalid) {
-			t.Errorf("%q gives %q, %v", name, got, err)
-		}
-	}
-}

@@ -6,7 +6,6 @@ import (
 
 	"go.yaml.in/yaml/v3"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"podstead.io/podstead/internal/pod"
 )
@@ -18,6 +17,8 @@ type unitParser struct {
 	kind     pod.SourceKind
 	nodeName string
 	limits   Limits
+	// namespace is that of pods that name none.
+	namespace string
 
 	set     pod.SourceSet
 	places  map[pod.Key]string // who has a key already
@@ -193,7 +194,7 @@ func (u *unitParser) nameObject(value map[string]any) pod.Key {
 		meta["name"] = name
 	}
 	if meta["namespace"] == nil || meta["namespace"] == "" {
-		meta["namespace"] = metav1.NamespaceDefault
+		meta["namespace"] = u.namespace
 	}
 	namespace, _ := meta["namespace"].(string)
 	return pod.Key{Namespace: namespace, Name: name}

@@ -153,24 +153,10 @@ func TestRejectionKey(t *testing.T) {
 	}
 }
 
-func TestMerge(t *testing.T) {
-	unit := func(name, text string) pod.SourceSet {
-		return parser.Parse(name, []byte(text), pod.SourceDirectory)
-	}
-	set := manifest.Merge(
-		unit("a.yaml", named("x")),
-		unit("b.yaml", named("z")+"---\n"+named("x")),
-		manifest.Refuse("c.yaml", pod.RejectedUnreadable, "permission denied"),
-	)
-	if len(set.Pods) != 2 || set.Pods[0].Unit != "a.yaml" || set.Pods[1].Unit != "b.yaml" {
-		t.Errorf("pods %+v", set.Pods)
-	}
-	if len(set.Rejections) != 2 || set.Rejections[0].Reason != pod.RejectedConflict || set.Rejections[0].Place != "b.yaml#2" ||
-		!strings.Contains(set.Rejections[0].Errors[0].Message, "a.yaml") || set.Rejections[1].Reason != pod.RejectedUnreadable {
-		t.Errorf("rejections %+v", set.Rejections)
-	}
-	if !slices.Equal(set.Incomplete, []string{"b.yaml", "c.yaml"}) {
-		t.Errorf("incomplete %v", set.Incomplete)
+func TestRefuse(t *testing.T) {
+	set := manifest.Refuse("c.yaml", pod.RejectedUnreadable, "permission denied")
+	if len(set.Rejections) != 1 || set.Rejections[0].Reason != pod.RejectedUnreadable || set.Rejections[0].Place != "c.yaml" || !slices.Equal(set.Incomplete, []string{"c.yaml"}) {
+		t.Errorf("%+v", set)
 	}
 }
 

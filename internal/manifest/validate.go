@@ -7,13 +7,14 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/distribution/reference"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	podutil "k8s.io/kubernetes/pkg/api/pod"
 	"k8s.io/kubernetes/pkg/apis/core"
 	corev1defaults "k8s.io/kubernetes/pkg/apis/core/v1"
 	"k8s.io/kubernetes/pkg/apis/core/validation"
+
+	"podstead.io/podstead/internal/pod"
 )
 
 // checkLocal finds what Kubernetes accepts and this node can't take, as far as
@@ -55,8 +56,8 @@ func (c *checker) checkContainers(at path, containers []corev1.Container) {
 	for i := range containers {
 		container, at := &containers[i], at.item(i)
 		if container.Image != "" {
-			if _, err := reference.ParseDockerRef(container.Image); err != nil {
-				c.fault(at.field("image"), causeInvalid, "%q is not the name of an image: %s", shorten(container.Image), err)
+			if _, err := pod.NormalizeImage(container.Image); err != nil {
+				c.fault(at.field("image"), causeInvalid, "%s; write it like nginx or docker.io/library/nginx:1.27", shorten(err.Error()))
 			}
 		}
 		for j, m := range container.VolumeMounts {
