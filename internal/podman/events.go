@@ -1,0 +1,103 @@
+package podman
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/containers/podman/v4/libpod/events"
+	"github.com/containers/podman/v4/pkg/bindings"
+	"github.com/containers/podman/v4/pkg/domain/entities"
+
+	"podstead.io/podstead/internal/pod"
+)
+
+// overlap is how far back a new stream begins. Podman answers a moment before
+// it watches its log; what happens between the two is in the log by then.
+const overlap = 2 * time.Second
+
+// Events follows the stream of events about this node's objects. The bindings'
+// own function does not tell when the stream is open, and leaves a goroutine
+// behind when its reader goes away.
+func (d *Driver) Events(ctx context.Context, since time.Time, ready func(), fn func(pod.RuntimeEvent)) error {
+	ctx, err := d.call(ctx)
+	if err != nil {
+		return err
+	}
+	client, err := bindings.GetClient(ctx)
+	if err != nil {
+		return classify("follow events of", d.o.URL, err)
+	}
+	if since.IsZero() {
+		since = time.Now().Add(-overlap)
+	}
+	filters, err := json.Marshal(map[string][]string{"type": {"container", "image"}})
+	if err != nil {
+		return classify("follow events of", d.o.URL, err)
+	}
+	params := url.Values{
+		"stream":  {"true"},
+		"since":   {strconv.FormatInt(since.Unix(), 10)},
+		"filters": {string(filters)},
+	}
+	resp, err := client.DoRequest(ctx, nil, http.MethodGet, "/events", params, nil)
+	if err != nil {
+		return classify("follow events of", d.o.URL, err)
+	}
+	defer resp.Body.Close()
+	if !resp.IsSuccess() {
+		return classify("follow events of", d.o.URL, resp.Process(nil))
+	}
+	ready()
+	decoder := json.NewDecoder(resp.Body)
+	for {
+		var e entities.Event
+		if err := decoder.Decode(&e); err != nil {
+			if errors.Is(err, io.EOF) {
+				err = errors.New("Podman ended the stream")
+			}
+			return &pod.Error{Class: pod.Unavailable, Op: "follow events of", Object: d.o.URL, Err: err}
+		}
+		if out, ok := d.translate(e); ok {
+			fn(out)
+		}
+	}
+}
+
+var eventKinds = map[events.Status]pod.EventKind{
+	events.Create:  pod.EventCreated,
+	events.Start:   pod.EventStarted,
+	events.Exited:  pod.EventDied,
+	events.Stop:    pod.EventStopped,
+	events.Kill:    pod.EventStopped,
+	events.Restart: pod.EventStopped,
+	events.Pause:   pod.EventPaused,
+	events.Unpause: pod.EventResumed,
+	events.Remove:  pod.EventRemoved,
+}
+
+// translate drops what does not matter or is not the node's. Labels stand among
+// the attributes.
+func (d *Driver) translate(e entities.Event) (pod.RuntimeEvent, bool) {
+	if e.Type == string(events.Image) {
+		return pod.RuntimeEvent{Kind: pod.EventImage, At: time.Unix(0, e.TimeNano)}, true
+	}
+	attributes := e.Actor.Attributes
+	kind, ok := eventKinds[events.Status(e.Action)]
+	if !ok || e.Type != string(events.Container) || attributes[pod.LabelNode] != d.o.Node {
+		return pod.RuntimeEvent{}, false
+	}
+	out := pod.RuntimeEvent{Kind: kind, ID: e.Actor.ID, At: time.Unix(0, e.TimeNano)}
+	if attributes[pod.LabelKind] == string(pod.KindSandbox) {
+		out.SandboxID = attributes["podId"] // empty on the event of its death
+	}
+	if kind == pod.EventDied {
+		out.ExitCode, _ = strconv.Atoi(attributes["containerExitCode"]) // a hint: an inspection follows
+	}
+	return out, true
+}

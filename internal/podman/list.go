@@ -1,0 +1,62 @@
+package podman
+
+import (
+	"context"
+	"time"
+
+	"github.com/containers/podman/v4/pkg/bindings/containers"
+	"github.com/containers/podman/v4/pkg/domain/entities"
+
+	"podstead.io/podstead/internal/pod"
+)
+
+// List returns everything of the node's in one call to Podman, infra containers
+// as sandboxes. A listing knows whole seconds only, and neither addresses nor
+// why a container ended.
+func (d *Driver) List(ctx context.Context) ([]pod.Sandbox, []pod.Container, error) {
+	ctx, err := d.call(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	options := new(containers.ListOptions).WithAll(true).WithFilters(map[string][]string{"label": {pod.LabelNode + "=" + d.o.Node}})
+	list, err := containers.List(ctx, options)
+	if err != nil {
+		return nil, nil, classify("list containers at", d.o.URL, err)
+	}
+	var boxes []pod.Sandbox
+	var all []pod.Container
+	for _, c := range list {
+		id, err := pod.ParseLabels(c.Labels)
+		if err != nil {
+			d.o.Log.Warn("a container carries this node's label but not all others; leaving it alone", "container", c.ID, "err", err)
+			continue
+		}
+		if id.Kind == pod.KindSandbox {
+			boxes = append(boxes, listedSandbox(c, id))
+		} else {
+			all = append(all, listedContainer(c, id))
+		}
+	}
+	return boxes, all, nil
+}
+
+func listedSandbox(c entities.ListContainer, id pod.Identity) pod.Sandbox {
+	return pod.Sandbox{
+		Key: id.Key, UID: id.UID, ID: c.Pod, InfraID: c.ID, Name: c.PodName,
+		Attempt: id.Attempt, Revision: id.Revision, Hash: id.Hash, State: runState(c.State),
+		CreatedAt: normalize(c.Created), StartedAt: normalize(time.Unix(c.StartedAt, 0)), ExitedAt: normalize(time.Unix(c.ExitedAt, 0)),
+	}
+}
+
+func listedContainer(c entities.ListContainer, id pod.Identity) pod.Container {
+	out := pod.Container{
+		Key: id.Key, UID: id.UID, Container: id.Container, Kind: id.Kind, ID: c.ID, SandboxID: c.Pod,
+		Attempt: id.Attempt, Revision: id.Revision, State: runState(c.State),
+		Image: c.Image, ImageID: c.ImageID, PID: c.Pid, ExitCode: int(c.ExitCode),
+		CreatedAt: normalize(c.Created), StartedAt: normalize(time.Unix(c.StartedAt, 0)), FinishedAt: normalize(time.Unix(c.ExitedAt, 0)),
+	}
+	if len(c.Names) > 0 {
+		out.Name = c.Names[0]
+	}
+	return out
+}
