@@ -71,31 +71,6 @@ func (o *Observer) retryIf(ctx context.Context, id string, err error) {
 	time.AfterFunc(retryDelay, func() { o.dirty.Add(id) })
 }
 
-// list writes everything that Podman has of this node's.
-func (o *Observer) list(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, o.o.CallTimeout)
-	defer cancel()
-	boxes, containers, err := o.o.Runtime.List(ctx)
-	if err != nil {
-		return err
-	}
-	facts := pod.Facts{Sandboxes: boxes, Containers: containers, Complete: true, Rebooted: o.o.Rebooted()}
-	if err := o.o.Store.Observe(ctx, facts); err != nil {
-		return err
-	}
-	if err := o.listImages(ctx); err != nil {
-		return err
-	}
-	o.setHealth(nil)
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if !o.listed {
-		o.listed = true
-		close(o.synced)
-	}
-	return nil
-}
-
 func (o *Observer) listImages(ctx context.Context) error {
 	images, err := o.o.Runtime.ListImages(ctx)
 	if err != nil {
@@ -124,6 +99,10 @@ func (o *Observer) lookAt(ctx context.Context, id string, h hint) error {
 	case h.sandbox && h.kind == pod.EventRemoved:
 		return o.o.Store.Observe(ctx, pod.Facts{GoneSandboxes: []pod.Gone{{ID: id}}})
 	case h.sandbox:
+		stored, err := o.o.Store.Sandbox(ctx, id)
+		if err == nil && knownSandbox(stored, h) {
+			return nil
+		}
 		return o.lookAtSandbox(ctx, id)
 	case h.kind == pod.EventRemoved:
 		return o.o.Store.Observe(ctx, pod.Facts{GoneContainers: []pod.Gone{{ID: id}}})
@@ -156,12 +135,22 @@ func known(c pod.Container, h hint) bool {
 	case pod.EventCreated:
 		return true
 	case pod.EventStarted:
-		return !c.StartedAt.IsZero() && !h.at.After(c.StartedAt.Add(time.Second))
+		return startKnown(c.StartedAt, h)
 	case pod.EventDied:
 		return c.State == pod.RunExited
 	default:
 		return false
 	}
+}
+
+func knownSandbox(b pod.Sandbox, h hint) bool {
+	return h.kind == pod.EventCreated || (h.kind == pod.EventStarted && startKnown(b.StartedAt, h))
+}
+
+// startKnown reports whether the event is about the start that is stored: it
+// follows within a second.
+func startKnown(startedAt time.Time, h hint) bool {
+	return !startedAt.IsZero() && !h.at.After(startedAt.Add(time.Second))
 }
 
 func (o *Observer) lookAtSandbox(ctx context.Context, id string) error {

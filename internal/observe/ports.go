@@ -11,8 +11,9 @@ import (
 // NotFound when the object is absent, Unavailable when the runtime can't be
 // reached or is hung.
 type Runtime interface {
-	// List returns everything that carries this node's labels. It costs the
-	// runtime much more than an Inspect: it is for starting and for slow checks.
+	// List returns everything that carries this node's labels. A listing may know
+	// whole seconds only, and leave out addresses, errors and why a container
+	// ended. It costs the runtime much more than an Inspect.
 	List(ctx context.Context) ([]pod.Sandbox, []pod.Container, error)
 	InspectSandbox(ctx context.Context, id string) (pod.Sandbox, error)
 	InspectContainer(ctx context.Context, id string) (pod.Container, error)
