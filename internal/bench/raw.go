@@ -28,17 +28,14 @@ func newRawPodman(socket string) *rawPodman {
 
 func (r *rawPodman) start(ctx context.Context, p podFiles) error {
 	var made struct{ ID string }
-	if err := r.call(ctx, http.MethodPost, "/pods/create", map[string]any{"name": p.name, "hostname": p.name}, &made); err != nil {
-		return err
-	}
-	var info struct{ InfraContainerID string }
-	if err := r.call(ctx, http.MethodGet, "/pods/"+made.ID+"/json", nil, &info); err != nil {
+	infra := p.name + "-infra"
+	if err := r.call(ctx, http.MethodPost, "/pods/create", map[string]any{"name": p.name, "infra_name": infra, "hostname": p.name}, &made); err != nil {
 		return err
 	}
 	ids := make([]string, len(containers))
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
-		return r.call(gctx, http.MethodPost, "/containers/"+info.InfraContainerID+"/start", nil, nil)
+		return r.call(gctx, http.MethodPost, "/containers/"+infra+"/start", nil, nil)
 	})
 	for i, c := range containers {
 		g.Go(func() error { return r.create(gctx, p, made.ID, c, &ids[i]) })
