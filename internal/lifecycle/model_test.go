@@ -208,7 +208,9 @@ func (m *model) create(a Action) {
 		id = o.Sandboxes[0].ID
 	}
 	m.box(id)
-	if slices.ContainsFunc(o.Containers, func(c pod.Container) bool { return c.Container == a.Container && c.Attempt == a.Attempt && c.State != pod.RunGone }) {
+	if slices.ContainsFunc(o.Containers, func(c pod.Container) bool {
+		return c.Container == a.Container && c.Attempt == a.Attempt && c.State != pod.RunGone
+	}) {
 		m.t.Fatalf("attempt %d of %s created twice", a.Attempt, a.Container)
 	}
 	i := slices.IndexFunc(m.snap.Desired.Containers, func(c pod.DesiredContainer) bool { return c.Name == a.Container })

@@ -59,7 +59,7 @@ func (d *Driver) Events(ctx context.Context, since time.Time, ready func(), fn f
 		var e entities.Event
 		if err := decoder.Decode(&e); err != nil {
 			if errors.Is(err, io.EOF) {
-				err = errors.New("Podman ended the stream")
+				err = errors.New("the stream was ended by Podman")
 			}
 			return &pod.Error{Class: pod.Unavailable, Op: "follow events of", Object: d.o.URL, Err: err}
 		}
