@@ -287,7 +287,7 @@ due AS (
         END AS is_due,
         EXISTS (SELECT 1 FROM latest i WHERE i.pod_uid = t.pod_uid AND i.kind = 'container' AND i.started_at IS NOT NULL) AS initialized,
         EXISTS (SELECT 1 FROM attempts i WHERE i.pod_uid = t.pod_uid AND i.kind = 'init' AND i.ordinal < t.ordinal
-            AND NOT (i.state IN ('exited', 'gone') AND i.exit_code = 0)) AS held
+            AND NOT (coalesce(i.state, '') IN ('exited', 'gone') AND i.exit_code = 0)) AS held
     FROM attempts t
 )
 SELECT
@@ -308,7 +308,7 @@ SELECT namespace, name, '', uid, 'running', 'an earlier pod of this name is term
 FROM wanted
 WHERE succeeds
 UNION ALL
-SELECT a.namespace, a.name, '', a.uid, format('sandbox of revision %d', a.revision), coalesce(format('sandbox is %s', s.state), 'no sandbox'),
+SELECT a.namespace, a.name, '', a.uid, format('sandbox of revision %d', a.revision), iif(s.id IS NULL, 'no sandbox', format('sandbox is %s', s.state)),
     iif(s.id IS NULL, 'create sandbox', 'start sandbox'),
     (SELECT max(b.until_at) FROM backoffs b WHERE b.pod_uid = a.uid AND b.container = '')
 FROM active a
@@ -388,4 +388,5 @@ SELECT
     t.at AS since, -- since when
     t.cause AS cause, -- who or what brought it about
     t.detail AS detail -- the same in words
-FROM (SELECT *, max(rowid) FROM transitions GROUP BY namespace, pod, container) t;
+FROM transitions t
+WHERE t.rowid IN (SELECT max(rowid) FROM transitions GROUP BY namespace, pod, container);

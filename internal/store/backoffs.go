@@ -21,6 +21,12 @@ type backoffRow struct {
 
 const selectBackoffs = `SELECT pod_uid, namespace, pod, container, kind, failures, until_at, last_at, reason, message FROM backoffs `
 
+func (t *ReadTx) backoffsOf(uid types.UID) ([]backoffRow, error) {
+	var rows []backoffRow
+	err := t.Select(&rows, selectBackoffs+`WHERE pod_uid = ? ORDER BY container, kind`, uid)
+	return rows, err
+}
+
 func (r backoffRow) backoff() pod.Backoff {
 	return pod.Backoff{
 		Container: r.Container, Kind: r.Kind, Failures: r.Failures,

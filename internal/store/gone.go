@@ -118,7 +118,7 @@ func (o *observer) missing() error {
 	for _, c := range o.facts.Containers {
 		listed[c.ID] = true
 	}
-	judged := func(changed stamp) bool { return o.asOf == "" || changed < o.asOf }
+	judged := func(changed stamp) bool { return changed < o.asOf }
 	for id, c := range o.containers {
 		if !listed[id] && c.State != pod.RunGone && judged(c.ChangedAt) {
 			if err := o.goneContainer(pod.Gone{ID: id}); err != nil {

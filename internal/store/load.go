@@ -57,7 +57,13 @@ func (s *Store) defaulted(r podRow) (*corev1.Pod, error) {
 		}
 		s.pods.put(r.UID, r.Generation, base)
 	}
-	p := *base // everything below is set in the copy; the rest is shared and never changed
+	return withMetadata(base, r), nil
+}
+
+// withMetadata is the pod with the metadata that the store owns. What it does
+// not set is shared with the original, and never changed.
+func withMetadata(base *corev1.Pod, r podRow) *corev1.Pod {
+	p := *base
 	p.UID = r.UID
 	p.Generation = r.Generation
 	p.ResourceVersion = fmt.Sprint(r.ResourceVersion)
@@ -67,15 +73,11 @@ func (s *Store) defaulted(r podRow) (*corev1.Pod, error) {
 		seconds := int64(time.Duration(r.DeletionGraceNS) / time.Second)
 		p.DeletionTimestamp, p.DeletionGracePeriodSeconds = &at, &seconds
 	}
-	return &p, nil
+	return &p
 }
 
 // desired puts a pod together from its rows.
-func (s *Store) desired(r podRow, containers []containerRow, backoffs []backoffRow) (pod.Desired, error) {
-	p, err := s.defaulted(r)
-	if err != nil {
-		return pod.Desired{}, err
-	}
+func (r podRow) desired(p *corev1.Pod, containers []containerRow, backoffs []backoffRow) (pod.Desired, error) {
 	d := pod.Desired{
 		Key: r.key(), UID: r.UID, Source: pod.Source{ID: r.Source, Kind: r.SourceKind, Location: r.SourceLocation},
 		Unit: r.Unit, Place: r.Place, Incarnation: r.Incarnation, Generation: r.Generation, Revision: r.Revision,
@@ -120,11 +122,15 @@ func (s *Store) Load(ctx context.Context, uid types.UID) (pod.Snapshot, error) {
 		if err != nil {
 			return err
 		}
-		var backoffs []backoffRow
-		if err := t.Select(&backoffs, selectBackoffs+`WHERE pod_uid = ? ORDER BY container, kind`, uid); err != nil {
+		backoffs, err := t.backoffsOf(uid)
+		if err != nil {
 			return err
 		}
-		if snap.Desired, err = s.desired(row, containers, backoffs); err != nil {
+		p, err := s.defaulted(row)
+		if err != nil {
+			return err
+		}
+		if snap.Desired, err = row.desired(p, containers, backoffs); err != nil {
 			return err
 		}
 		if snap.Observed, err = t.observation(uid); err != nil {

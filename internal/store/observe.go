@@ -24,6 +24,9 @@ type observer struct {
 func (s *Store) Observe(ctx context.Context, f pod.Facts) error {
 	return s.Write(ctx, "record observations", func(t *WriteTx) error {
 		o := &observer{t: t, store: s, facts: f, asOf: stampOf(f.AsOf)}
+		if f.Complete && o.asOf == "" {
+			o.asOf = t.now()
+		}
 		return o.run()
 	})
 }
@@ -196,7 +199,21 @@ func (o *observer) container(row observedRow) error {
 	if row == old {
 		return nil
 	}
+	if old.EndCause == pod.CauseExit && row.ended() && row.EndCause != old.EndCause {
+		if err := o.amend(row); err != nil {
+			return err
+		}
+	}
 	return o.putContainer(&old, row)
+}
+
+// amend corrects the recorded cause of an end whose cause was learnt only now:
+// Podman reports that a process died before it reports that it was told to.
+func (o *observer) amend(row observedRow) error {
+	_, err := o.t.Exec(`UPDATE transitions SET cause = ?, detail = ? WHERE cause = ? AND rowid =
+		(SELECT max(rowid) FROM transitions WHERE pod_uid = ? AND container = ? AND attempt = ?)`,
+		row.EndCause, row.EndDetail, pod.CauseExit, row.PodUID, row.Container, row.Attempt)
+	return err
 }
 
 // rebootExitCode is what kubelet reports for a container whose end nobody saw.

@@ -161,6 +161,9 @@ func TestCauseLearntLater(t *testing.T) {
 	if got := stored(t, s, main.ID); got.EndCause != pod.CauseUser || got.EndDetail != "stopped with podman" {
 		t.Errorf("%+v", got)
 	}
+	if got := query(t, s, `SELECT cause || ': ' || detail FROM transitions WHERE "to" = 'exited'`); !slices.Equal(got, []string{"user: stopped with podman"}) {
+		t.Errorf("history says %v", got)
+	}
 	// But an intent recorded after the end did not bring it about.
 	r := recordFor(load(t, s, "web"))
 	r.Intents = []pod.Intent{{ContainerID: main.ID, Cause: pod.CauseAgent}}

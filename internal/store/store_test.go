@@ -76,7 +76,7 @@ func stateEdge(old, updated *pod.Container) []pod.Transition {
 	if updated != nil {
 		tr.To, tr.Cause, tr.Detail = string(updated.State), updated.EndCause, updated.EndDetail
 	}
-	if tr.From == tr.To && (old == nil || updated == nil || old.EndCause == updated.EndCause) {
+	if tr.From == tr.To {
 		return nil
 	}
 	return []pod.Transition{tr}

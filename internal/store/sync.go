@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -86,8 +87,11 @@ func planSync(src pod.Source, set pod.SourceSet, wanted map[pod.Key]wantedPod, r
 	for key, row := range wanted {
 		if row.Source == src.ID && !taken[key] && !slices.Contains(set.Incomplete, row.Unit) {
 			p.remove = append(p.remove, row)
-			p.result.Removed = append(p.result.Removed, key)
 		}
+	}
+	slices.SortFunc(p.remove, func(a, b wantedPod) int { return cmp.Compare(a.key().String(), b.key().String()) })
+	for _, row := range p.remove {
+		p.result.Removed = append(p.result.Removed, row.key())
 	}
 	p.keepWaiting(set, taken, wanted, refused)
 	return p

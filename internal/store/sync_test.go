@@ -168,6 +168,9 @@ func TestUnreadableGenerationIsReplacedWhole(t *testing.T) {
 	defer s.Close()
 	_, err := s.Load(t.Context(), uidsOf(t, s, "web")[0])
 	wantClass(t, err, pod.Invalid, "default/web", "not supported any more")
+	if list, err := s.Pods(t.Context(), ""); err != nil || len(list) != 1 || list[0].Pod.Spec.Containers[0].Image != "busybox" || list[0].Pod.UID == "" {
+		t.Errorf("shown as %+v, %v", list, err)
+	}
 	mustSync(t, s, dirA, set(submission("web", withImage("main", "nginx"))))
 	if got := revisions(load(t, s, "web").Desired); got != "g2 r2 main:2" {
 		t.Errorf("replaced as %s", got)
