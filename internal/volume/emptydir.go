@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
@@ -14,7 +15,8 @@ import (
 )
 
 // emptyDirMode is kubelet's: the processes of a pod may have any user ID. The
-// directories above are closed to other users of the machine.
+// directories above are closed to other users of the machine. In memory it is
+// 1777 as in kubelet, since that is what tmpfs starts with.
 const emptyDirMode = 0o777
 
 func ensureEmptyDir(path string, source *corev1.EmptyDirVolumeSource, p *corev1.Pod) error {
@@ -27,8 +29,8 @@ func ensureEmptyDir(path string, source *corev1.EmptyDirVolumeSource, p *corev1.
 	}
 	switch source.Medium {
 	case corev1.StorageMediumDefault:
-		if mounted { // it was in memory before an edit
-			return unix.Unmount(path, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
+		if mounted {
+			return leaveMemory(path)
 		}
 		return nil
 	case corev1.StorageMediumMemory:
@@ -41,7 +43,7 @@ func ensureEmptyDir(path string, source *corev1.EmptyDirVolumeSource, p *corev1.
 		}
 		return resizeTmpfs(path, size)
 	default:
-		return invalidf("medium %s is not supported yet", source.Medium)
+		return invalidf("emptyDir medium %s is not supported yet", source.Medium)
 	}
 }
 
@@ -70,34 +72,29 @@ func makeOpenDir(path string) error {
 	return os.Rename(fresh, path)
 }
 
-// memorySize is the size of a tmpfs in bytes: the least of its limit and what
-// the pod's containers may use together, as kubelet has it; without either,
-// half of the machine's memory, which is the kernel's default. (kubelet allows
-// all that pods may have then, which one pod alone could fill.)
+// memorySize is the size of a tmpfs in bytes, as kubelet has it: the least of
+// the volume's limit, what the pod's containers may use together when each has
+// a limit, and all memory that pods may have, which is the machine's.
 func memorySize(source *corev1.EmptyDirVolumeSource, p *corev1.Pod) (int64, error) {
-	size := memoryLimit(p)
-	if limit := source.SizeLimit; limit != nil && limit.Value() > 0 && (size == 0 || limit.Value() < size) {
-		size = limit.Value()
+	var info unix.Sysinfo_t
+	if err := unix.Sysinfo(&info); err != nil {
+		return 0, err
 	}
-	if size == 0 {
-		var info unix.Sysinfo_t
-		if err := unix.Sysinfo(&info); err != nil {
-			return 0, err
-		}
-		size = int64(info.Totalram) * int64(info.Unit) / 2
+	size := int64(info.Totalram) * int64(info.Unit)
+	if limit := podMemoryLimit(p); limit > 0 {
+		size = min(size, limit)
+	}
+	if source.SizeLimit != nil && source.SizeLimit.Sign() > 0 {
+		size = min(size, source.SizeLimit.Value())
 	}
 	return inPages(size), nil
 }
 
-// memoryLimit is what the pod's containers may use together, in bytes; 0 when
-// one of them has no limit.
-func memoryLimit(p *corev1.Pod) int64 {
-	for _, containers := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {
-		for i := range containers {
-			if containers[i].Resources.Limits.Memory().IsZero() {
-				return 0
-			}
-		}
+// podMemoryLimit is 0 when a container may use as much as it likes.
+func podMemoryLimit(p *corev1.Pod) int64 {
+	unlimited := func(c corev1.Container) bool { return c.Resources.Limits.Memory().IsZero() }
+	if slices.ContainsFunc(p.Spec.InitContainers, unlimited) || slices.ContainsFunc(p.Spec.Containers, unlimited) {
+		return 0
 	}
 	limits := resourcehelper.PodLimits(p, resourcehelper.PodResourcesOptions{})
 	return limits.Memory().Value()
@@ -110,8 +107,8 @@ func inPages(size int64) int64 {
 }
 
 func mountTmpfs(path string, size int64) error {
-	options := fmt.Sprintf("mode=%o,size=%d", emptyDirMode, size)
-	// Memory volumes often hold secrets, which must not reach a disk; kernels
+	options := fmt.Sprintf("size=%d", size)
+	// Volumes in memory often hold secrets, which must not reach a disk; kernels
 	// before 6.4 can't promise that.
 	err := unix.Mount("tmpfs", path, "tmpfs", 0, options+",noswap")
 	if errors.Is(err, unix.EINVAL) {
@@ -124,17 +121,14 @@ func mountTmpfs(path string, size int64) error {
 }
 
 func resizeTmpfs(path string, size int64) error {
-	var st unix.Statfs_t
-	if err := unix.Statfs(path, &st); err != nil {
-		return &fs.PathError{Op: "statfs", Path: path, Err: err}
-	}
-	if st.Type != unix.TMPFS_MAGIC {
-		return fmt.Errorf("something else than tmpfs is mounted on %s", path)
+	st, err := statTmpfs(path)
+	if err != nil {
+		return err
 	}
 	if int64(st.Blocks)*st.Bsize == size {
 		return nil
 	}
-	err := unix.Mount("tmpfs", path, "tmpfs", unix.MS_REMOUNT, fmt.Sprintf("size=%d", size))
+	err = unix.Mount("tmpfs", path, "tmpfs", unix.MS_REMOUNT, fmt.Sprintf("size=%d", size))
 	if used := int64(st.Blocks-st.Bfree) * st.Bsize; errors.Is(err, unix.EINVAL) && used > size {
 		return invalidf("it holds %d bytes, more than its new limit of %d; empty it or raise the limit", used, size)
 	}
@@ -142,4 +136,27 @@ func resizeTmpfs(path string, size int64) error {
 		return &fs.PathError{Op: "resize tmpfs on", Path: path, Err: err}
 	}
 	return nil
+}
+
+// leaveMemory puts a volume that was in memory before an edit on disk.
+func leaveMemory(path string) error {
+	if _, err := statTmpfs(path); err != nil {
+		return err
+	}
+	if err := unix.Unmount(path, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil {
+		return &fs.PathError{Op: "unmount", Path: path, Err: err}
+	}
+	return nil
+}
+
+// statTmpfs fails when something else is mounted: that is not ours.
+func statTmpfs(path string) (unix.Statfs_t, error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(path, &st); err != nil {
+		return st, &fs.PathError{Op: "statfs", Path: path, Err: err}
+	}
+	if st.Type != unix.TMPFS_MAGIC {
+		return st, invalidf("someone mounted something on %s; unmount it", path)
+	}
+	return st, nil
 }

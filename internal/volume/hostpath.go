@@ -31,6 +31,9 @@ var wantedTypes = map[corev1.HostPathType]struct {
 // becomes a directory: Kubernetes leaves that to the runtime, and containerd
 // does it.
 func ensureHostPath(source *corev1.HostPathVolumeSource) error {
+	if !filepath.IsAbs(source.Path) {
+		return invalidf("hostPath %s does not start with /; give the whole path", source.Path)
+	}
 	kind := corev1.HostPathUnset
 	if source.Type != nil {
 		kind = *source.Type
@@ -44,34 +47,52 @@ func ensureHostPath(source *corev1.HostPathVolumeSource) error {
 	wanted, checked := wantedTypes[kind]
 	switch {
 	case errors.Is(err, syscall.ENOTDIR):
-		return invalidf("hostPath %s can't be there: a directory on the way to it is none", source.Path)
+		return invalidf("hostPath %s leads through something that is not a directory; correct the path", source.Path)
 	case err != nil:
 		return err
 	case checked && info.Mode().Type() != wanted.mode:
-		return invalidf("hostPath %s must be %s and is %s", source.Path, wanted.name, typeName(info.Mode()))
+		return invalidf("hostPath %s must be %s and is %s; correct its path or its type %s",
+			source.Path, wanted.name, typeName(info.Mode()), kind)
 	}
 	return nil
 }
 
 func createHostPath(path string, kind corev1.HostPathType) error {
 	if _, err := os.Lstat(path); err == nil {
-		return invalidf("hostPath %s is a symbolic link to nothing", path)
+		return invalidf("hostPath %s is a symbolic link to nothing; make what it leads to, or correct the path", path)
 	}
 	switch kind {
 	case corev1.HostPathUnset, corev1.HostPathDirectoryOrCreate:
 		return os.MkdirAll(path, 0o755)
 	case corev1.HostPathFileOrCreate:
-		f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-		if errors.Is(err, fs.ErrNotExist) {
-			return invalidf("hostPath %s can't be made: its directory %s is missing", path, filepath.Dir(path))
-		}
-		if err != nil {
-			return err
-		}
-		return f.Close()
+		return createFile(path)
 	default:
-		return invalidf("hostPath %s must be %s and is missing", path, wantedTypes[kind].name)
+		return invalidf("hostPath %s must be %s and is missing; %s, or correct the path", path, wantedTypes[kind].name, remedies[kind])
 	}
+}
+
+// remedies says what to do when there is nothing under a path.
+var remedies = map[corev1.HostPathType]string{
+	corev1.HostPathDirectory: "make it, or set type DirectoryOrCreate",
+	corev1.HostPathFile:      "make it, or set type FileOrCreate",
+	corev1.HostPathSocket:    "start what listens on it",
+	corev1.HostPathCharDev:   "attach the device or load its driver",
+	corev1.HostPathBlockDev:  "attach the device or load its driver",
+}
+
+// createFile makes an empty file, which someone else may have done meanwhile.
+func createFile(path string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		return nil
+	case errors.Is(err, fs.ErrNotExist):
+		return invalidf("hostPath %s can't be made, since its directory %s is missing; make it, or add a volume of type DirectoryOrCreate before this one",
+			path, filepath.Dir(path))
+	case err != nil:
+		return err
+	}
+	return f.Close()
 }
 
 // typeName says what a file is.
