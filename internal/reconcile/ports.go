@@ -17,8 +17,9 @@ import (
 // reached, is hung or busy, NotFound when the object acted on does not exist.
 //
 // Every call may be repeated after any failure, a crash included: creating what
-// exists already under the same name and with the same identity returns it,
-// starting what runs and stopping or removing what does not or is absent
+// exists already under the same name and with the same identity, hash aside,
+// returns it, and takes the name from an earlier revision of the same pod's;
+// starting what runs, stopping what does not and removing what is absent
 // succeeds.
 type Runtime interface {
 	CreateSandbox(ctx context.Context, spec pod.SandboxSpec) (pod.Sandbox, error)
@@ -30,7 +31,8 @@ type Runtime interface {
 	RemoveSandbox(ctx context.Context, id string, grace time.Duration) error
 	CreateContainer(ctx context.Context, spec pod.ContainerSpec) (pod.Container, error)
 	// StartContainer starts a created container. A process that can't be
-	// started (no such command, no such device) is class Invalid.
+	// started (no such command, no such device) is class Invalid, and the
+	// container comes with the error.
 	StartContainer(ctx context.Context, id string) (pod.Container, error)
 	// StopContainer sends the stop signal, waits for the grace, kills, and
 	// returns the container as it ended. Infra containers can be stopped too.
