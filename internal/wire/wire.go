@@ -43,11 +43,12 @@ const (
 
 // Agent says where a running agent keeps and finds things.
 type Agent struct {
-	Node         string `json:"node"` // the node's name, which static pods carry as a suffix
-	PID          int    `json:"pid"`
-	RootDir      string `json:"rootDir"`
-	ManifestPath string `json:"manifestPath,omitempty"` // the directory of manifests, if any
-	PodmanURL    string `json:"podmanURL"`              // unix:///run/podman/podman.sock
+	Node          string   `json:"node"` // the node's name, which static pods carry as a suffix
+	PID           int      `json:"pid"`
+	RootDir       string   `json:"rootDir"`
+	PodmanURL     string   `json:"podmanURL"` // unix:///run/podman/podman.sock
+	ManifestPaths []string `json:"manifestPaths,omitempty"`
+	ManifestURLs  []string `json:"manifestURLs,omitempty"`
 }
 
 // Version answers GET /version: Kubernetes' version.Info, whose gitVersion is

@@ -46,9 +46,12 @@ type Facts struct {
 	Pause   string // path of the catatonit that Podman's pause image is made from
 	Root    Disk   // the agent's
 	Storage Disk   // Podman's
-	Clock   Clock
-	Inotify Inotify
-	Files   Files
+	// Manifests are the directories that the agent reads; unknown while it is
+	// down.
+	Manifests []Directory
+	Clock     Clock
+	Inotify   Inotify
+	Files     Files
 }
 
 // Agent is what the agent says of itself.
@@ -130,6 +133,12 @@ type Disk struct {
 	ReadOnly    bool
 }
 
+// Directory is one that has to be read.
+type Directory struct {
+	Path string
+	Err  string // why it can't be
+}
+
 // Clock is what the kernel knows of the clock's quality.
 type Clock struct {
 	Synchronised bool
@@ -159,6 +168,7 @@ func Examine(f Facts) []Finding {
 		examinePause(f),
 		examineUlimits(f),
 		examineDisk("root-dir", f.Root, rootNeeds),
+		examineManifests(f.Manifests),
 		examineClock(f),
 		examineInotify(f.Inotify),
 		examineFiles(f),

@@ -51,7 +51,7 @@ func TestNothingWrong(t *testing.T) {
 			t.Errorf("%+v", f)
 		}
 	}
-	if Failed(findings) || len(findings) != 14 {
+	if Failed(findings) || len(findings) != 15 {
 		t.Errorf("%d findings", len(findings))
 	}
 }
@@ -114,6 +114,9 @@ func TestExamine(t *testing.T) {
 		{"database read-only", func(f *Facts) { f.Root.ReadOnly = true }, "root-dir", Fail, "read-only", "writable"},
 		{"no inodes", func(f *Facts) { f.Root.FreeInodes = 10 }, "root-dir", Warn, "10 of 1000 inodes", "inodes"},
 		{"no directory", func(f *Facts) { f.Root.Err = "/var: permission denied" }, "root-dir", Fail, "permission denied", "/var/lib/podstead"},
+
+		{"manifests read", func(f *Facts) { f.Manifests = []Directory{{Path: "/a"}, {Path: "/b"}} }, "manifests", OK, "/a, /b", ""},
+		{"manifests missing", func(f *Facts) { f.Manifests = []Directory{{Path: "/a"}, {Path: "/b", Err: "open /b: no such file"}} }, "manifests", Warn, "no such file", "mkdir -p /b"},
 
 		{"clock never set", func(f *Facts) { f.Now = time.Unix(60, 0) }, "clock", Fail, "1970-01-01", "timedatectl set-time"},
 		{"clock drifts", func(f *Facts) { f.Clock.Synchronised = false }, "clock", Warn, "not synchronised", "set-ntp"},

@@ -60,6 +60,9 @@ func Gather(ctx context.Context, o Options) Facts {
 	f.Network = Network{Netavark: find("netavark"), Iptables: find("iptables"), Nft: find("nft")}
 	f.Pause = find("catatonit")
 	f.Root = disk(root)
+	for _, path := range f.Agent.Info.ManifestPaths {
+		f.Manifests = append(f.Manifests, directory(path))
+	}
 	f.Clock = clock()
 	f.Inotify = inotify()
 	f.Files = files()
@@ -129,6 +132,14 @@ func disk(path string) Disk {
 		d.Type = "cifs"
 	case unix.V9FS_MAGIC:
 		d.Type = "9p"
+	}
+	return d
+}
+
+func directory(path string) Directory {
+	d := Directory{Path: path}
+	if _, err := os.ReadDir(path); err != nil {
+		d.Err = err.Error()
 	}
 	return d
 }

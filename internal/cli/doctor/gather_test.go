@@ -61,7 +61,7 @@ func TestGatherFollowsTheAgent(t *testing.T) {
 	url := podmanAt(t, answering(http.StatusOK, podmanInfo))
 	root := t.TempDir()
 	f := Gather(t.Context(), Options{
-		Agent: agentStub{info: wire.Agent{RootDir: root, PodmanURL: url}}, Getenv: noEnv,
+		Agent: agentStub{info: wire.Agent{RootDir: root, PodmanURL: url, ManifestPaths: []string{root, "/nonexistent"}}}, Getenv: noEnv,
 		RootDir: "/not/this", PodmanURL: "unix:///nor/this",
 	})
 	if f.Agent.Version != "v1" || f.Agent.Err != "" || len(f.Agent.NotReady) != 1 {
@@ -75,6 +75,9 @@ func TestGatherFollowsTheAgent(t *testing.T) {
 	}
 	if f.Storage.Path != "/nonexistent/storage" || f.Storage.Err != "" || f.Storage.TotalBytes == 0 {
 		t.Errorf("a directory that is yet to be made is measured by what is above it: %+v", f.Storage)
+	}
+	if len(f.Manifests) != 2 || f.Manifests[0].Err != "" || f.Manifests[1].Err == "" {
+		t.Errorf("manifests %+v", f.Manifests)
 	}
 	if f.Process.MaxFiles == 0 || f.Files.Max == 0 || f.Inotify.MaxWatches == 0 {
 		t.Errorf("limits %+v %+v %+v", f.Process, f.Files, f.Inotify)

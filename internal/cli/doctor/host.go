@@ -125,6 +125,21 @@ func size(n uint64) string {
 	return fmt.Sprintf("%d B", n)
 }
 
+func examineManifests(list []Directory) Finding {
+	out := Finding{Check: "manifests", Level: OK, Found: "no directory is known to be read"}
+	for i, d := range list {
+		if d.Err != "" {
+			return Finding{Check: "manifests", Level: Warn, Found: d.Err, Remedy: "mkdir -p " + d.Path + "; the agent notices"}
+		}
+		if i == 0 {
+			out.Found = d.Path
+		} else {
+			out.Found += ", " + d.Path
+		}
+	}
+	return out
+}
+
 // firstYear is before any Podstead: a clock that shows an earlier one was never
 // set.
 const firstYear = 2026
