@@ -26,9 +26,9 @@ type SQL interface {
 	// Args are values, or sql.Named ones. Values are nil, int64, float64, string
 	// and []byte.
 	//
-	// Errors: Invalid with SQLite's message, Forbidden for what the guard does
-	// not let pass, Busy when as many queries as may are running, and
-	// context.DeadlineExceeded when it took too long.
+	// Classes: Invalid with SQLite's message, Forbidden for what the guard does
+	// not let pass, Busy when as many queries as may are running, and Unavailable
+	// with context.DeadlineExceeded when it took too long.
 	Query(ctx context.Context, text string, args ...any) (wire.Rows, error)
 }
 

@@ -35,7 +35,7 @@ func statusOf(err error) metav1.Status {
 			fmt.Sprintf("the body is larger than %d bytes: send it in parts", tooLarge.Limit))
 	case errors.Is(err, os.ErrDeadlineExceeded) && !errors.Is(err, context.DeadlineExceeded):
 		return status(http.StatusRequestTimeout, metav1.StatusReasonTimeout, "the body did not arrive in time")
-	case errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, context.DeadlineExceeded) && pod.ClassOf(err) != pod.Busy:
 		return status(http.StatusGatewayTimeout, metav1.StatusReasonTimeout, err.Error())
 	case errors.Is(err, context.Canceled):
 		return status(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, "the agent is stopping")
@@ -47,6 +47,10 @@ func statusOf(err error) metav1.Status {
 		return status(http.StatusNotFound, metav1.StatusReasonNotFound, err.Error())
 	case pod.Conflict:
 		return status(http.StatusConflict, metav1.StatusReasonConflict, err.Error())
+	case pod.Forbidden:
+		return status(http.StatusForbidden, metav1.StatusReasonForbidden, err.Error())
+	case pod.Busy:
+		return tooMany(err.Error())
 	case pod.Unavailable:
 		s := status(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, err.Error())
 		s.Details = &metav1.StatusDetails{RetryAfterSeconds: retryAfterSeconds}

@@ -14,6 +14,8 @@ const (
 	Invalid     Class = "invalid"     // refuse it; trying again can't help
 	NotFound    Class = "not found"   // it is not there
 	Conflict    Class = "conflict"    // someone else has it, or it changed meanwhile
+	Forbidden   Class = "forbidden"   // it may not be asked for; trying again can't help
+	Busy        Class = "busy"        // too much at a time; the same will do in a moment
 	Unavailable Class = "unavailable" // try again later
 	Internal    Class = "internal"    // a fault of ours
 )
