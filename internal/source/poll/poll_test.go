@@ -159,6 +159,25 @@ type transport func(*http.Request) (*http.Response, error)
 
 func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
+// guarded is a transport that shares variables with its test, which changes
+// and reads them in do.
+type guarded struct {
+	mu sync.Mutex
+	transport
+}
+
+func (g *guarded) RoundTrip(r *http.Request) (*http.Response, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.transport(r)
+}
+
+func (g *guarded) do(f func()) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	f()
+}
+
 func respond(status int, body string, header ...string) *http.Response {
 	r := &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body))}
 	for i := 0; i+1 < len(header); i += 2 {
@@ -172,10 +191,11 @@ func TestPollsAndSendsWhatIsNew(t *testing.T) {
 		body := pods("a")
 		polls := 0
 		s := newSink()
-		p := start(t, poll.Options{URL: "http://h/pods", Sink: s, Transport: transport(func(*http.Request) (*http.Response, error) {
+		server := &guarded{transport: func(*http.Request) (*http.Response, error) {
 			polls++
 			return respond(200, body), nil
-		})})
+		}}
+		p := start(t, poll.Options{URL: "http://h/pods", Sink: s, Transport: server})
 		synctest.Wait()
 		s.expect(t, "a")
 		for range 3 {
@@ -183,10 +203,12 @@ func TestPollsAndSendsWhatIsNew(t *testing.T) {
 			synctest.Wait()
 			s.quiet(t)
 		}
-		if polls != 4 {
-			t.Errorf("%d polls in a minute", polls)
-		}
-		body = pods("a", "b")
+		server.do(func() {
+			if polls != 4 {
+				t.Errorf("%d polls in a minute", polls)
+			}
+			body = pods("a", "b")
+		})
 		time.Sleep(20 * time.Second)
 		synctest.Wait()
 		s.expect(t, "a b")
@@ -202,13 +224,14 @@ func TestConditionalRequests(t *testing.T) {
 		var asked []string
 		s := newSink()
 		s.fail = 1
-		start(t, poll.Options{URL: "http://h/", Sink: s, CheckFrequency: time.Minute, Transport: transport(func(r *http.Request) (*http.Response, error) {
+		server := &guarded{transport: func(r *http.Request) (*http.Response, error) {
 			asked = append(asked, r.Header.Get("If-None-Match")+" "+r.Header.Get("If-Modified-Since"))
 			if r.Header.Get("If-None-Match") == etag {
 				return respond(304, ""), nil
 			}
 			return respond(200, body, "ETag", etag, "Last-Modified", "yesterday"), nil
-		})})
+		}}
+		start(t, poll.Options{URL: "http://h/", Sink: s, CheckFrequency: time.Minute, Transport: server})
 		synctest.Wait()
 		s.expect(t, "a") // which the sink can't store
 		time.Sleep(time.Second)
@@ -217,13 +240,15 @@ func TestConditionalRequests(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		s.quiet(t)
-		etag, body = `"2"`, pods("b")
+		server.do(func() { etag, body = `"2"`, pods("b") })
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		s.expect(t, "b")
-		if want := []string{" ", `"1" yesterday`, `"1" yesterday`, `"1" yesterday`}; fmt.Sprint(asked) != fmt.Sprint(want) {
-			t.Errorf("asked %q, want %q", asked, want)
-		}
+		server.do(func() {
+			if want := []string{" ", `"1" yesterday`, `"1" yesterday`, `"1" yesterday`}; fmt.Sprint(asked) != fmt.Sprint(want) {
+				t.Errorf("asked %q, want %q", asked, want)
+			}
+		})
 	})
 }
 
@@ -269,31 +294,30 @@ func TestRetriesSoonerAfterAFailure(t *testing.T) {
 		down := true
 		var at []time.Duration
 		s := newSink()
-		start(t, poll.Options{URL: "http://h/", Sink: s, Transport: transport(func(*http.Request) (*http.Response, error) {
+		server := &guarded{transport: func(*http.Request) (*http.Response, error) {
 			at = append(at, time.Since(begin))
 			if down {
 				return nil, errors.New("down")
 			}
 			return respond(200, pods("a")), nil
-		})})
+		}}
+		start(t, poll.Options{URL: "http://h/", Sink: s, Transport: server})
 		time.Sleep(36 * time.Second)
 		synctest.Wait()
-		down = false
+		server.do(func() { down = false })
 		time.Sleep(20 * time.Second)
 		synctest.Wait()
-		down = true
+		server.do(func() { down = true })
 		time.Sleep(15500 * time.Millisecond)
 		synctest.Wait()
-		down = false
+		server.do(func() { down = false })
 		time.Sleep(time.Second)
 		synctest.Wait()
-		want := []time.Duration{0, 1, 3, 7, 15, 31, 51, 71, 72}
-		for i := range want {
-			want[i] *= time.Second
-		}
-		if fmt.Sprint(at) != fmt.Sprint(want) {
-			t.Errorf("polled at %v, want %v", at, want)
-		}
+		server.do(func() {
+			if want := "[0s 1s 3s 7s 15s 31s 51s 1m11s 1m12s]"; fmt.Sprint(at) != want {
+				t.Errorf("polled at %v, want %s", at, want)
+			}
+		})
 		for range 6 {
 			s.expect(t, "unavailable", "down")
 		}
@@ -323,12 +347,11 @@ func TestBrokenManifestIsIncomplete(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		body := "<html>log in</html>"
 		s := newSink()
-		start(t, poll.Options{URL: "http://user:pw@h/pods?token=t", Sink: s, Transport: transport(func(*http.Request) (*http.Response, error) {
-			return respond(200, body), nil
-		})})
+		server := &guarded{transport: func(*http.Request) (*http.Response, error) { return respond(200, body), nil }}
+		start(t, poll.Options{URL: "http://user:pw@h/pods?token=t", Sink: s, Transport: server})
 		synctest.Wait()
 		s.expect(t, "!Syntax http://h/pods ?")
-		body = pods("a") + "---\nkind: Secret\n"
+		server.do(func() { body = pods("a") + "---\nkind: Secret\n" })
 		time.Sleep(20 * time.Second)
 		synctest.Wait()
 		s.expect(t, "a !Invalid http://h/pods ?")
