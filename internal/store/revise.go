@@ -55,7 +55,7 @@ func reviseContainers(stored, manifest []containerRow, d difference) []container
 	for _, c := range manifest {
 		if was, ok := before[c.Container]; ok {
 			c.Revision, c.Attempt = was.Revision, was.Attempt
-			if d.replaces(c.Container) || !was.Wanted {
+			if d.replaces(c.Container) {
 				c.Revision++
 			}
 			delete(before, c.Container)
