@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"path/filepath"
@@ -14,8 +15,6 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
-	"log/slog"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"podstead.io/podstead/internal/api"

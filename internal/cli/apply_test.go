@@ -128,7 +128,6 @@ func TestDelete(t *testing.T) {
 func TestDeleteWaitsUntilGone(t *testing.T) {
 	a := newAgent(t)
 	a.runWith(podManifest("a"), "apply", "-f", "-")
-	d := a.pod("a")
 	done := make(chan output, 1)
 	go func() { done <- a.run("delete", "pod", "a") }()
 	for a.pod("a").Deletion == nil { // it has asked
@@ -145,8 +144,7 @@ func TestDeleteWaitsUntilGone(t *testing.T) {
 		t.Fatalf("it did not wait: %+v", o)
 	default:
 	}
-	d = a.pod("a")
-	a.commit(d, pod.Record{Forget: true})
+	a.commit(a.pod("a"), pod.Record{Forget: true})
 	if o := <-done; o.code != 0 || o.stdout != "pod \"a\" deleted from default namespace\n" {
 		t.Errorf("%+v", o)
 	}

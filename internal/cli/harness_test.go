@@ -3,10 +3,8 @@ package cli_test
 import (
 	"bytes"
 	"context"
-	"database/sql"
 	"flag"
 	"log/slog"
-	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -14,13 +12,13 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"go.uber.org/goleak"
-
 	"podstead.io/podstead/internal/api"
 	"podstead.io/podstead/internal/cli"
+	"podstead.io/podstead/internal/introspect"
 	"podstead.io/podstead/internal/lifecycle"
 	"podstead.io/podstead/internal/manifest"
 	"podstead.io/podstead/internal/pod"
@@ -66,7 +64,7 @@ func newAgent(t *testing.T) *agent {
 	if err := a.store.Configure(t.Context(), []pod.Source{api.Source, directory}); err != nil {
 		t.Fatal(err)
 	}
-	db, err := sql.Open("sqlite", "file:"+url.PathEscape(path)+"?mode=ro")
+	engine, err := introspect.New(introspect.Options{Path: path, Limits: introspect.Limits{Rows: 500}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +78,7 @@ func newAgent(t *testing.T) *agent {
 	handler := api.New(api.Options{
 		Log: log, Version: version.Get(), Agent: wire.Agent{Node: node, RootDir: filepath.Dir(path), PodmanURL: "unix:///nonexistent/podman.sock"},
 		Ready:  []api.Check{{Name: "podman", Run: func(context.Context) error { return a.ready }}},
-		Parser: manifest.Parser{NodeName: node}, Pods: a.store, Sink: a.store, SQL: engine{db},
+		Parser: manifest.Parser{NodeName: node}, Pods: a.store, Sink: a.store, SQL: queries{engine},
 	})
 	go func() { served <- api.Serve(ctx, l, handler, log) }()
 	a.stop = func() {
@@ -92,7 +90,7 @@ func newAgent(t *testing.T) *agent {
 	}
 	t.Cleanup(func() {
 		a.stop()
-		if err := db.Close(); err != nil {
+		if err := engine.Close(); err != nil {
 			t.Error(err)
 		}
 		if err := a.store.Close(); err != nil {
@@ -102,34 +100,12 @@ func newAgent(t *testing.T) *agent {
 	return a
 }
 
-// engine runs SQL without a guard.
-type engine struct{ db *sql.DB }
+// queries gives the engine the shape that the API declares.
+type queries struct{ engine *introspect.Engine }
 
-func (e engine) Query(ctx context.Context, text string, args ...any) (wire.Rows, error) {
-	rows, err := e.db.QueryContext(ctx, text, args...)
-	if err != nil {
-		return wire.Rows{}, &pod.Error{Class: pod.Invalid, Op: "query", Err: err}
-	}
-	defer rows.Close()
-	var out wire.Rows
-	if out.Columns, err = rows.Columns(); err != nil {
-		return out, err
-	}
-	for rows.Next() {
-		row := make([]any, len(out.Columns))
-		into := make([]any, len(row))
-		for i := range row {
-			into[i] = &row[i]
-		}
-		if err := rows.Scan(into...); err != nil {
-			return out, err
-		}
-		if out.Rows = append(out.Rows, row); len(out.Rows) == 500 {
-			out.Truncated = "rows"
-			break
-		}
-	}
-	return out, rows.Err()
+func (q queries) Query(ctx context.Context, text string, args ...any) (wire.Rows, error) {
+	r, err := q.engine.Query(ctx, text, args...)
+	return wire.Rows(r), err
 }
 
 // output is what a command line came to.
