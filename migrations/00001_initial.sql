@@ -215,12 +215,12 @@ CREATE INDEX transitions_pod ON transitions (namespace, pod, container);
 CREATE INDEX transitions_pod_uid ON transitions (pod_uid, container);
 
 CREATE TABLE events (
-    -- One row is a Kubernetes event about a pod; equal events are counted, not repeated.
+    -- One row is a Kubernetes event about a pod or a refused manifest; equal events are counted, not repeated.
     id            INTEGER PRIMARY KEY, -- no meaning but order
-    namespace     TEXT NOT NULL,    -- the pod's namespace
-    pod           TEXT NOT NULL,    -- the pod's name
+    namespace     TEXT NOT NULL,    -- the pod's namespace; empty when a refused manifest does not tell
+    pod           TEXT NOT NULL,    -- the pod's name; empty likewise
     container     TEXT NOT NULL,    -- the container's name; empty when it is about the pod
-    pod_uid       TEXT NOT NULL,    -- the pod's UID
+    pod_uid       TEXT NOT NULL,    -- the pod's UID; empty when it is about a refused manifest
     type          TEXT NOT NULL,    -- Normal or Warning
     reason        TEXT NOT NULL,    -- one word, such as Pulled or BackOff
     message       TEXT NOT NULL,    -- the same in a sentence

@@ -40,5 +40,6 @@ SELECT pid, namespace, pod, container, container_id FROM containers WHERE pid > 
 -- Which warnings were seen of late?
 SELECT last_seen_at, count, namespace, pod, container, reason, message FROM events WHERE type = 'Warning' ORDER BY last_seen_at DESC LIMIT 20;
 
--- Which tables and views are there?
-SELECT type, name FROM sqlite_schema WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite%' ORDER BY type DESC, name;
+-- Which tables and views are there, with which columns? (Comments are in the sql column of sqlite_schema.)
+SELECT t.type, t.name, c.name AS "column", c.type AS column_type
+FROM sqlite_schema t JOIN pragma_table_xinfo(t.name) c WHERE t.type IN ('table', 'view') ORDER BY t.type DESC, t.name, c.cid;

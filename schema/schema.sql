@@ -61,12 +61,12 @@ CREATE INDEX desired_pods_source ON desired_pods (source);
 CREATE UNIQUE INDEX desired_pods_wanted ON desired_pods (namespace, name) WHERE deletion_requested_at IS NULL;
 
 CREATE TABLE events (
-    -- One row is a Kubernetes event about a pod; equal events are counted, not repeated.
+    -- One row is a Kubernetes event about a pod or a refused manifest; equal events are counted, not repeated.
     id            INTEGER PRIMARY KEY, -- no meaning but order
-    namespace     TEXT NOT NULL,    -- the pod's namespace
-    pod           TEXT NOT NULL,    -- the pod's name
+    namespace     TEXT NOT NULL,    -- the pod's namespace; empty when a refused manifest does not tell
+    pod           TEXT NOT NULL,    -- the pod's name; empty likewise
     container     TEXT NOT NULL,    -- the container's name; empty when it is about the pod
-    pod_uid       TEXT NOT NULL,    -- the pod's UID
+    pod_uid       TEXT NOT NULL,    -- the pod's UID; empty when it is about a refused manifest
     type          TEXT NOT NULL,    -- Normal or Warning
     reason        TEXT NOT NULL,    -- one word, such as Pulled or BackOff
     message       TEXT NOT NULL,    -- the same in a sentence

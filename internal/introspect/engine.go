@@ -18,8 +18,6 @@ import (
 
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
-
-	"podstead.io/podstead/internal/store/dictionary"
 )
 
 // Limits bound one query. A zero field means its default.
@@ -165,21 +163,6 @@ func (e *Engine) Query(ctx context.Context, text string, args ...any) (Result, e
 		return Result{}, e.explain(err)
 	}
 	return out, nil
-}
-
-// Tables describes the tables and views that there are, with the comments that
-// the data dictionary is made from.
-func (e *Engine) Tables(ctx context.Context) ([]dictionary.Table, error) {
-	var tables []dictionary.Table
-	err := e.use(ctx, func(ctx context.Context, conn *sql.Conn) error {
-		var err error
-		tables, err = dictionary.Read(ctx, selectInto(conn))
-		return err
-	})
-	if err != nil {
-		return nil, e.explain(err)
-	}
-	return tables, nil
 }
 
 // use calls fn with a connection when it is its turn, and ends its context when

@@ -206,6 +206,15 @@ var errNotBackup = errors.New("not a backup that this podstead can read")
 
 // openBackup opens or creates the backup, checks it, and reads all of it.
 func openBackup(ctx context.Context, path string) (*sqlx.DB, []backupRow, error) {
+	// Manifests may hold secrets. The process does not have the file open yet, so
+	// that closing it here drops no lock.
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := f.Close(); err != nil {
+		return nil, nil, err
+	}
 	db, err := openSQLite(path, "_txlock=immediate&_journal_mode=WAL&_synchronous=FULL&_pragma=journal_size_limit(1048576)", 1)
 	if err != nil {
 		return nil, nil, err

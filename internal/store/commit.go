@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"podstead.io/podstead/internal/pod"
 )
 
@@ -103,10 +105,10 @@ func ended(s pod.State) bool {
 }
 
 // raiseAttempt notes the highest attempt ever used.
-func (t *WriteTx) raiseAttempt(uid any, container string, attempt int) error {
+func (t *WriteTx) raiseAttempt(uid types.UID, container string, attempt int) error {
 	n, err := t.Exec(`UPDATE desired_containers SET attempt = ? WHERE pod_uid = ? AND container = ? AND attempt < ?`, attempt, uid, container, attempt)
 	if n > 0 {
-		t.save(backupPod, fmt.Sprint(uid))
+		t.save(backupPod, string(uid))
 	}
 	return err
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"podstead.io/podstead/internal/pod"
 )
 
@@ -112,6 +114,26 @@ func (t *ReadTx) rejectionsOf(source string) ([]rejection, error) {
 const insertRejection = `INSERT INTO rejections (source, unit, place, namespace, pod, reason, errors, manifest, manifest_hash, warnings, first_seen_at)
 	VALUES (:source, :unit, :place, :namespace, :pod, :reason, :errors, :manifest, :manifest_hash, :warnings, :first_seen_at)`
 
+// putRejection inserts a new rejection, and an event that tells of it.
+func (t *WriteTx) putRejection(row rejectionRow, r pod.Rejection) error {
+	row.FirstSeen = t.now()
+	if err := t.named(insertRejection, row); err != nil {
+		return err
+	}
+	message := ownerName(row.Source, r.Place)
+	if len(r.Errors) > 0 {
+		e := r.Errors[0]
+		if e.Field != "" {
+			message += ": " + e.Field
+		}
+		message += ": " + e.Message
+	}
+	if more := len(r.Errors) - 1; more > 0 {
+		message += fmt.Sprintf(" (and %d more)", more)
+	}
+	return t.addEvent(r.Key, "", pod.Event{Type: corev1.EventTypeWarning, Reason: "ManifestRejected", Message: message})
+}
+
 // replaceRejections makes the source's rejections those given, writing only
 // differences, so that a row says since when. It reports whether there were any.
 func (t *WriteTx) replaceRejections(source string, before, after []rejection) (bool, error) {
@@ -127,8 +149,7 @@ func (t *WriteTx) replaceRejections(source string, before, after []rejection) (b
 			left[row] = ids[1:]
 			continue
 		}
-		row.FirstSeen = t.now()
-		if err := t.named(insertRejection, row); err != nil {
+		if err := t.putRejection(row, r.Rejection); err != nil {
 			return false, err
 		}
 		changed = true
@@ -156,9 +177,7 @@ func (s *Store) Reject(ctx context.Context, src pod.Source, list []pod.Rejection
 			if err := t.clearRejections(src.ID, r.Key); err != nil {
 				return err
 			}
-			row := rejection{Rejection: r}.row(src.ID)
-			row.FirstSeen = t.now()
-			if err := t.named(insertRejection, row); err != nil {
+			if err := t.putRejection(rejection{Rejection: r}.row(src.ID), r); err != nil {
 				return err
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -26,6 +27,10 @@ import (
 func TestMain(m *testing.M) {
 	if path := os.Getenv(crashChild); path != "" {
 		submitForEver(path)
+	}
+	// Each check takes dozens of commits; -rapid.checks asks for more.
+	if err := flag.Set("rapid.checks", "40"); err != nil {
+		panic(err)
 	}
 	goleak.VerifyTestMain(m)
 }

@@ -62,6 +62,13 @@ func TestUnchangedSyncWritesNothing(t *testing.T) {
 	full := pod.SourceSet{Pods: []pod.Submission{submission("a"), submission("b"), submission("web")}, Rejections: []pod.Rejection{refused}}
 	mustSync(t, s, dirA, full)
 	told := heard(s)
+	want := []string{
+		"default|web|directory:/a (web.yaml): metadata.name: pod default/web belongs to directory:/b (web.yaml); this one takes over when that one is removed",
+		"||directory:/a (x.yaml): spec: no",
+	}
+	if got := query(t, s, `SELECT namespace || '|' || pod || '|' || message FROM events WHERE reason = 'ManifestRejected' ORDER BY 1`); !slices.Equal(got, want) {
+		t.Errorf("events %q", got)
+	}
 	at := c.advance(20 * time.Second)
 	unwritten(t, s, "an unchanged sync", func() {
 		r := mustSync(t, s, dirA, full)

@@ -147,18 +147,7 @@ func (s *Store) write(ctx context.Context, why string, d durability, fn func(*Wr
 	case <-ctx.Done():
 		return explain(why, s.path, ctx.Err())
 	}
-	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
-	t, err := s.transact(bounded, d, fn)
-	if err == nil {
-		for _, fn := range t.after {
-			fn()
-		}
-		if t.wrote {
-			s.capLog(bounded)
-		}
-	}
-	cancel()
-	<-s.turn
+	t, err := s.inTurn(ctx, d, fn)
 	if err != nil {
 		s.health.broke(s.now(), err, s.path)
 		return explain(why, s.path, err)
@@ -168,6 +157,25 @@ func (s *Store) write(ctx context.Context, why string, d durability, fn func(*Wr
 	}
 	s.committed(t)
 	return nil
+}
+
+// inTurn does what has to be done before the next transaction begins, and gives
+// the turn up.
+func (s *Store) inTurn(ctx context.Context, d durability, fn func(*WriteTx) error) (*WriteTx, error) {
+	defer func() { <-s.turn }()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
+	defer cancel()
+	t, err := s.transact(ctx, d, fn)
+	if err != nil {
+		return nil, err
+	}
+	for _, fn := range t.after {
+		fn()
+	}
+	if t.wrote {
+		s.capLog(ctx)
+	}
+	return t, nil
 }
 
 // transact runs fn in one transaction of the writer connection.
