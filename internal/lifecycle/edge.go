@@ -42,7 +42,7 @@ func ContainerEdge(before, after *pod.Container) []pod.Transition {
 			edge(was, EventStart, ContainerRunning, startCause(was), after.Image),
 			edge(ContainerRunning, EventPause, is, pod.CauseUser, "paused in Podman"),
 		}
-	case is == ContainerTerminated && was == ContainerWaiting && after.StartedAt.IsZero() && after.Error == "" && after.FinishedAt.IsZero():
+	case is == ContainerTerminated && was == ContainerWaiting && neverRan(*after):
 		return nil // it was removed before it ever ran
 	case is == ContainerTerminated && after.State == pod.RunGone:
 		return []pod.Transition{edge(was, EventVanish, is, endCause(*after), vanishDetail(*after))}

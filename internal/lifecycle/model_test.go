@@ -193,7 +193,9 @@ func (m *model) byID(id string) int {
 
 func (m *model) byName(name string, attempt int) int {
 	m.t.Helper()
-	i := slices.IndexFunc(m.snap.Observed.Containers, func(c pod.Container) bool { return c.Container == name && c.Attempt == attempt })
+	i := slices.IndexFunc(m.snap.Observed.Containers, func(c pod.Container) bool {
+		return c.Container == name && c.Attempt == attempt && c.State != pod.RunGone
+	})
 	if i < 0 {
 		m.t.Fatalf("no attempt %d of container %s", attempt, name)
 	}

@@ -49,7 +49,8 @@ type planner struct {
 	// are stale.
 	sandbox *pod.Sandbox
 	stale   []pod.Sandbox
-	// attempts are the containers by name, latest attempt first.
+	// attempts are the containers by name, latest attempt first, without those
+	// that were removed before they ran.
 	attempts map[string][]pod.Container
 	stops    map[string]int // container ID → index of the action that stops it
 	volumes  int            // index of the action that prepares volumes, −1 for none yet
@@ -67,6 +68,9 @@ func newPlanner(s pod.Snapshot, now time.Time) *planner {
 		p.stale = append(p.stale, b)
 	}
 	for _, c := range s.Observed.Containers {
+		if c.State == pod.RunGone && neverRan(c) {
+			continue // its number is used again
+		}
 		p.attempts[c.Container] = append(p.attempts[c.Container], c)
 	}
 	for _, list := range p.attempts {
@@ -213,6 +217,12 @@ func (p *planner) removeContainer(c pod.Container, grace time.Duration, cause po
 		stopped = append(stopped, p.stop(c, grace, cause, detail))
 	}
 	return p.add(Action{Op: OpRemoveContainer, Container: c.Container, ID: c.ID, Attempt: c.Attempt, Cause: cause, Detail: detail, After: stopped})
+}
+
+// neverRan reports whether a container had no process, and no try to start one
+// that failed.
+func neverRan(c pod.Container) bool {
+	return c.StartedAt.IsZero() && c.FinishedAt.IsZero() && c.Error == ""
 }
 
 // exitCode is what the restart policy judges. A container that vanished before

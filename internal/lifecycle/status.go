@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -126,6 +127,7 @@ func (p *planner) containerStatus(dc pod.DesiredContainer, initDone bool) corev1
 	list := p.attempts[dc.Name]
 	if len(list) == 0 {
 		cs.State.Waiting = p.waiting(dc, initDone)
+		cs.LastTerminationState.Terminated = p.remembered(dc.Name, "")
 		return cs
 	}
 	c := list[0]
@@ -152,8 +154,27 @@ func (p *planner) containerStatus(dc pod.DesiredContainer, initDone bool) corev1
 	}
 	if len(list) > 1 && !list[1].State.Live() && list[1].State != pod.RunCreated {
 		cs.LastTerminationState.Terminated = terminated(list[1])
+	} else {
+		cs.LastTerminationState.Terminated = p.remembered(dc.Name, cs.ContainerID)
 	}
 	return cs
+}
+
+// remembered is how an attempt before the one with the ID ended, by the stored
+// status: of one that was removed nothing else is left.
+func (p *planner) remembered(name, id string) *corev1.ContainerStateTerminated {
+	old := p.want.Status
+	for _, cs := range slices.Concat(old.InitContainerStatuses, old.ContainerStatuses) {
+		if cs.Name != name {
+			continue
+		}
+		for _, ended := range []*corev1.ContainerStateTerminated{cs.State.Terminated, cs.LastTerminationState.Terminated} {
+			if ended != nil && ended.ContainerID != id {
+				return ended
+			}
+		}
+	}
+	return nil
 }
 
 // waiting says what a container without a process waits for.

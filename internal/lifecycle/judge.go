@@ -1,0 +1,190 @@
+package lifecycle
+
+import "podstead.io/podstead/internal/pod"
+
+// verdict is what one container calls for.
+type verdict int
+
+const (
+	fine    verdict = iota // it runs
+	done                   // it ended and is not to be restarted
+	waiting                // a back-off, or a turn, has to pass first
+	due                    // it has to be started
+)
+
+// step is a container with its verdict. With due, stop names the live attempt
+// that has to end first, and created an attempt that only has to be started.
+type step struct {
+	dc      pod.DesiredContainer
+	verdict verdict
+	last    *pod.Container
+	stop    *pod.Container
+	cause   pod.Cause
+	detail  string
+	created *pod.Container
+	attempt int
+}
+
+// judge gives every container its verdict. Init containers run one after the
+// other and before the rest, and no more once the rest has ended for good.
+func (p *planner) judge() []step {
+	initDone := p.initPassed()
+	var steps []step
+	if p.ended() {
+		for _, dc := range p.want.Containers {
+			steps = append(steps, step{dc: dc, verdict: done, last: p.latest(dc.Name)})
+		}
+		return steps
+	}
+	blocked, failed := false, false
+	for _, dc := range p.want.Containers {
+		s := step{dc: dc, last: p.latest(dc.Name)}
+		switch {
+		case dc.Kind == pod.KindInit && initDone:
+			s.verdict = done
+		case failed:
+			s.verdict = done
+		case blocked:
+			s.verdict = waiting
+			p.stopEarly(&s)
+		default:
+			p.judgeOne(&s)
+			if dc.Kind == pod.KindInit && (s.verdict != done || exitCode(*s.last) != 0) {
+				blocked = true
+				failed = s.verdict == done
+			}
+		}
+		steps = append(steps, s)
+	}
+	return steps
+}
+
+// ended reports whether every application container has ended and is not to be
+// restarted.
+func (p *planner) ended() bool {
+	for _, dc := range p.want.Containers {
+		if dc.Kind != pod.KindContainer {
+			continue
+		}
+		c := p.latest(dc.Name)
+		if c == nil || c.Revision != dc.Revision || c.State.Live() || c.State == pod.RunCreated ||
+			wantsRestart(p.want.Pod.Spec.RestartPolicy, dc.Kind, *c) {
+			return false
+		}
+	}
+	return true
+}
+
+// stopEarly ends an application container that runs while init containers have
+// to run again: its sandbox was made anew under it.
+func (p *planner) stopEarly(s *step) {
+	if s.last != nil && s.last.State.Live() {
+		s.stop, s.cause, s.detail = s.last, pod.CauseAgent, "the sandbox was started again"
+	}
+}
+
+// initPassed reports whether init containers have nothing to do any more: an
+// application container was started in the sandbox as it is now.
+func (p *planner) initPassed() bool {
+	for _, dc := range p.want.Containers {
+		if dc.Kind != pod.KindContainer {
+			continue
+		}
+		if c := p.latest(dc.Name); c != nil && !c.StartedAt.IsZero() && p.inSandbox(*c) {
+			return true
+		}
+	}
+	return false
+}
+
+// inSandbox reports whether the container was started in the current sandbox
+// since that was. Containers of an earlier life of it have lost their network.
+func (p *planner) inSandbox(c pod.Container) bool {
+	return p.sandbox != nil && p.sandbox.State.Live() && c.SandboxID == p.sandbox.ID &&
+		!c.StartedAt.Before(p.sandbox.StartedAt)
+}
+
+func (p *planner) judgeOne(s *step) {
+	c := s.last
+	switch {
+	case c == nil:
+		p.dueNow(s, max(s.dc.Attempt, 0))
+	case c.Revision != s.dc.Revision:
+		if c.State.Live() {
+			s.stop = c
+		}
+		p.again(s, pod.CauseSource, "its specification changed")
+	case c.State.Live() && p.inSandbox(*c):
+		s.verdict = fine
+	case c.State.Live():
+		s.stop = c
+		p.again(s, pod.CauseAgent, "the sandbox was started again")
+	case c.State == pod.RunCreated && p.sandbox != nil && c.SandboxID == p.sandbox.ID:
+		p.dueNow(s, c.Attempt)
+		s.created = c
+	case c.State == pod.RunCreated:
+		p.again(s, pod.CauseAgent, "its sandbox is gone")
+	case s.dc.Kind == pod.KindInit && exitCode(*c) == 0 && p.inSandbox(*c):
+		s.verdict = done
+	case s.dc.Kind == pod.KindInit && exitCode(*c) == 0:
+		p.again(s, pod.CauseAgent, "the sandbox was started again")
+	case !wantsRestart(p.want.Pod.Spec.RestartPolicy, s.dc.Kind, *c):
+		s.verdict = done
+	default:
+		p.afterEnd(s)
+	}
+}
+
+// afterEnd restarts a container that ended, accounting for the end once: the
+// reserved attempt tells whether that was done.
+func (p *planner) afterEnd(s *step) {
+	c := s.last
+	if s.dc.Attempt <= c.Attempt {
+		if b, changed := crashed(FindBackoff(p.want.Backoffs, s.dc.Name, pod.BackoffCrash), *c, p.now); changed {
+			p.out.Backoffs = append(p.out.Backoffs, b)
+			p.again(s, endCause(*c), describeEnd(*c))
+			if b.Until.After(p.now) {
+				s.verdict = waiting
+				p.lookAgain(b.Until)
+			}
+			return
+		}
+	}
+	p.again(s, endCause(*c), describeEnd(*c))
+	if p.held(s.dc.Name, pod.BackoffCrash) {
+		s.verdict = waiting
+	}
+}
+
+// again makes another attempt due, reserving its number and recording the
+// restart unless an earlier decision did.
+func (p *planner) again(s *step, cause pod.Cause, detail string) {
+	s.cause, s.detail = cause, detail
+	n := s.dc.Attempt
+	if n <= s.last.Attempt {
+		n = s.last.Attempt + 1
+		p.useAttempt(s.dc.Name, n)
+		if !s.last.State.Live() && s.last.State != pod.RunCreated {
+			p.out.Transitions = append(p.out.Transitions, p.restart(s.dc.Name, cause, detail, n))
+		}
+	}
+	p.dueNow(s, n)
+}
+
+func (p *planner) dueNow(s *step, attempt int) {
+	s.attempt = attempt
+	s.verdict = due
+	if p.held(s.dc.Name, pod.BackoffImage) || p.held("", pod.BackoffVolume) || p.heldInSandbox(s.dc.Name) {
+		s.verdict = waiting
+	}
+}
+
+// heldInSandbox reports whether the container can't be created or started for
+// now in the sandbox that there is. In one that is made anew it may be tried.
+func (p *planner) heldInSandbox(container string) bool {
+	failed := FindBackoff(p.want.Backoffs, container, pod.BackoffCreate).LastAt
+	if p.sandbox == nil || p.sandbox.CreatedAt.After(failed) {
+		return false
+	}
+	return p.held(container, pod.BackoffCreate)
+}
