@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -80,7 +81,16 @@ func (r *run) startSandbox(ctx context.Context, a lifecycle.Action) error {
 		return r.lost(err, pod.Facts{GoneSandboxes: []pod.Gone{{ID: id}}})
 	}
 	r.observed(pod.Facts{Sandboxes: []pod.Sandbox{b}})
+	if !b.State.Live() {
+		return broken(a.Op, b.Name, b.State)
+	}
 	return nil
+}
+
+// broken is the failure of a call that reported success: what comes after it
+// must not be done, and it must not be repeated at once.
+func broken(op lifecycle.Op, name string, s pod.RunState) error {
+	return &pod.Error{Class: pod.Internal, Op: string(op), Object: name, Err: fmt.Errorf("the runtime reports success, and yet it is %s", s)}
 }
 
 // lost records that what was to be acted on is not there any more, so that the
@@ -93,15 +103,21 @@ func (r *run) lost(err error, f pod.Facts) error {
 }
 
 func (r *run) stopSandbox(ctx context.Context, a lifecycle.Action) error {
+	i := slices.IndexFunc(r.snap.Observed.Sandboxes, func(b pod.Sandbox) bool { return b.InfraID == a.ID })
+	b := r.snap.Observed.Sandboxes[i]
 	ended, err := r.l.o.Runtime.StopContainer(ctx, a.ID, sandboxGrace)
-	for _, b := range r.snap.Observed.Sandboxes {
-		if b.InfraID == a.ID && (err == nil || errors.Is(err, pod.NotFound)) {
-			b.State = pod.RunExited
-			b.ExitedAt = ended.FinishedAt
-			r.observed(pod.Facts{Sandboxes: []pod.Sandbox{b}})
-		}
+	switch {
+	case errors.Is(err, pod.NotFound):
+		r.observed(pod.Facts{GoneSandboxes: []pod.Gone{{ID: b.ID}}})
+		return nil
+	case err != nil:
+		return err
+	case ended.State.Live():
+		return broken(a.Op, b.Name, ended.State)
 	}
-	return err
+	b.State, b.ExitedAt, b.IPs = pod.RunExited, ended.FinishedAt, nil
+	r.observed(pod.Facts{Sandboxes: []pod.Sandbox{b}})
+	return nil
 }
 
 func (r *run) removeSandbox(ctx context.Context, a lifecycle.Action) error {
@@ -157,6 +173,9 @@ func (r *run) startContainer(ctx context.Context, a lifecycle.Action) error {
 		return r.lost(err, pod.Facts{GoneContainers: []pod.Gone{{ID: id}}})
 	}
 	r.observed(pod.Facts{Containers: []pod.Container{c}})
+	if c.State == pod.RunCreated {
+		return broken(a.Op, c.Name, c.State)
+	}
 	r.event(normal(a.Container, "Started", "Container started: "+a.Container))
 	return nil
 }
@@ -175,6 +194,9 @@ func (r *run) stopContainer(ctx context.Context, a lifecycle.Action) error {
 		return err
 	}
 	r.observed(pod.Facts{Containers: []pod.Container{c}})
+	if c.State.Live() {
+		return broken(a.Op, c.Name, c.State)
+	}
 	return nil
 }
 

@@ -143,33 +143,33 @@ func (l *Loop) Wake(uids ...types.UID) {
 }
 
 // Bounds on a worker that makes no headway: a runtime that reports success and
-// changes nothing must not be asked in a tight loop.
+// changes nothing must not be asked in a tight loop. After so many rounds it
+// pauses before each, twice as long every time, until there is nothing to do.
 const (
-	roundsAtOnce = 8
-	roundPause   = time.Second
-	storePause   = time.Second
+	roundsAtOnce  = 20
+	roundPause    = time.Second
+	maxRoundPause = 30 * time.Second
+	storePause    = time.Second
 )
 
 // work steps until the pod is idle. It leaves only under the lock and with the
 // bell silent, so that no wake-up is lost.
 func (l *Loop) work(ctx context.Context, uid types.UID, w *worker) {
-	rounds := 0
+	rounds, delay := 0, roundPause
 	for ctx.Err() == nil {
 		again, busy := l.step(ctx, uid, w)
 		if busy {
-			if rounds++; rounds <= roundsAtOnce {
-				continue
+			if rounds++; rounds > roundsAtOnce {
+				l.o.Log.Warn("pod does not settle", "pod_uid", uid, "rounds", rounds)
+				pause(ctx, delay)
+				delay = min(2*delay, maxRoundPause)
 			}
-			l.o.Log.Warn("pod does not settle", "pod_uid", uid, "rounds", rounds)
-			again = time.Now().Add(roundPause)
+			continue
 		}
 		l.mu.Lock()
 		select {
 		case <-w.bell:
 			l.mu.Unlock()
-			if rounds > roundsAtOnce && !pause(ctx, roundPause) {
-				break
-			}
 			continue
 		default:
 		}
@@ -185,14 +185,12 @@ func (l *Loop) work(ctx context.Context, uid types.UID, w *worker) {
 	l.mu.Unlock()
 }
 
-func pause(ctx context.Context, d time.Duration) bool {
+func pause(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-ctx.Done():
-		return false
 	case <-t.C:
-		return true
 	}
 }
 

@@ -67,11 +67,15 @@ func hostname(p *corev1.Pod) string {
 
 // containerSpec is what the runtime needs to make one attempt at a container.
 func containerSpec(node string, d pod.Desired, dc pod.DesiredContainer, c *corev1.Container, made made) (pod.ContainerSpec, error) {
+	image, err := pod.NormalizeImage(c.Image)
+	if err != nil {
+		return pod.ContainerSpec{}, err
+	}
 	env, lookup := environment(c)
 	s := pod.ContainerSpec{
 		Identity:    identity(node, d, dc.Name, dc.Kind, made.attempt, dc.Revision),
 		SandboxID:   made.sandboxID,
-		Image:       c.Image,
+		Image:       image,
 		ImageID:     made.imageID,
 		Command:     expand(c.Command, lookup),
 		Args:        expand(c.Args, lookup),
