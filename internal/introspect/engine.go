@@ -141,10 +141,10 @@ var sqliteLimits = map[int]int{
 // :name, @name and $name. Rows beyond the limits are left out, and Truncated
 // says which limit it was.
 //
-// Class Invalid: SQLite does not accept the statement, or it does more than
-// read, or takes more memory than it may. Class Unavailable: it or those before
-// it took too long (then context.DeadlineExceeded too), or the database can't be
-// read.
+// Class Invalid: SQLite does not accept the statement, or it takes more memory
+// than it may. Class Forbidden: it does more than read. Class Busy: those before
+// it took too long. Class Unavailable: it took too long itself (then
+// context.DeadlineExceeded too), or the database can't be read.
 func (e *Engine) Query(ctx context.Context, text string, args ...any) (Result, error) {
 	statement, err := single(text)
 	if err != nil {

@@ -35,7 +35,7 @@ func (e *Engine) explain(err error) error {
 	var busy errBusy
 	switch {
 	case errors.As(err, &busy):
-		return unavailable(fmt.Errorf("%d queries are running, which is as many as may: try again (%w)", e.limits.Parallel, busy.cause))
+		return &pod.Error{Class: pod.Busy, Op: "query", Err: fmt.Errorf("%d queries are running, which is as many as may: try again (%w)", e.limits.Parallel, busy.cause)}
 	case errors.Is(err, context.DeadlineExceeded):
 		return unavailable(fmt.Errorf("it was stopped after %s: ask for less, or add a WHERE that an index helps with (%w)", e.limits.Time, err))
 	case errors.Is(err, context.Canceled):
@@ -53,7 +53,7 @@ func (e *Engine) explain(err error) error {
 func (e *Engine) explainCode(err *sqlite.Error) error {
 	switch err.Code() & 0xff {
 	case sqlite3.SQLITE_AUTH:
-		return invalid(errors.New("it does more than read, or uses a table or function that queries may not: " + err.Error()))
+		return &pod.Error{Class: pod.Forbidden, Op: "query", Err: fmt.Errorf("it does more than read, or uses a table or function that queries may not: %w", err)}
 	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_FULL:
 		return unavailable(err)
 	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
