@@ -1,11 +1,12 @@
 package poll
 
 import (
+	"compress/gzip"
 	"context"
-	"encoding/base64"
-	"errors"
+	"crypto/sha256"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"time"
@@ -13,59 +14,35 @@ import (
 	"podstead.io/podstead/internal/pod"
 )
 
-// maxRedirects is how many redirects one poll follows.
+// maxRedirects is how many redirects are followed for one answer.
 const maxRedirects = 5
 
-// validators let a server answer that nothing has changed (RFC 9110, 8.8).
-type validators struct{ etag, lastModified string }
+// maxHeaderBytes bounds the head of an answer.
+const maxHeaderBytes = 64 << 10
 
-// answer is a good response.
-type answer struct {
-	unchanged bool // and nothing else is set
-	body      []byte
-	validators
-}
-
-// fetcher makes the requests.
+// fetcher asks for the manifests, and remembers enough to tell whether the
+// answer is another one than before.
 type fetcher struct {
-	url      *url.URL
-	header   http.Header
-	location string // the URL without its secrets
+	target   target
 	timeout  time.Duration
-	limit    int
-	// transport is used without a client around it, which would send the header,
-	// and as Referer the query, to whatever host it is redirected to.
+	maxBytes int // of a body, unpacked
+	// transport is used without a client around it, which would pass headers and,
+	// as Referer, the query on to whatever host it is redirected to.
 	transport http.RoundTripper
+	// validators make the next request conditional.
+	validators validators
+	// content is the digest of the last answer; nil: none is remembered.
+	content *[sha256.Size]byte
 }
 
-func newFetcher(o Options) (*fetcher, error) {
-	u, err := url.Parse(o.URL)
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		// Neither the URL nor the parser's message is shown: both may have secrets.
-		return nil, &pod.Error{Class: pod.Invalid, Op: "read the manifest URL", Err: errors.New("it must be http://… or https://…")}
+func newFetcher(t target, o Options) *fetcher {
+	if o.Transport == nil {
+		transport := http.DefaultTransport.(*http.Transport).Clone()
+		transport.DisableCompression = true // unpacked here, whether asked for or not
+		transport.MaxResponseHeaderBytes = maxHeaderBytes
+		o.Transport = transport
 	}
-	header := o.Header.Clone()
-	if header == nil {
-		header = http.Header{}
-	}
-	if u.User != nil && header.Get("Authorization") == "" {
-		password, _ := u.User.Password()
-		credentials := base64.StdEncoding.EncodeToString([]byte(u.User.Username() + ":" + password))
-		header.Set("Authorization", "Basic "+credentials)
-	}
-	u.User, u.Fragment = nil, ""
-	location := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}
-	transport := o.Transport
-	if transport == nil {
-		own := http.DefaultTransport.(*http.Transport).Clone()
-		own.MaxIdleConns, own.IdleConnTimeout = 1, time.Minute
-		own.MaxResponseHeaderBytes = 64 << 10
-		transport = own
-	}
-	return &fetcher{
-		url: u, header: header, location: location.String(),
-		timeout: o.Timeout, limit: o.Parser.Limits.UnitBytes, transport: transport,
-	}, nil
+	return &fetcher{target: t, timeout: o.Timeout, maxBytes: o.Parser.Limits.UnitBytes, transport: o.Transport}
 }
 
 func (f *fetcher) close() {
@@ -74,102 +51,171 @@ func (f *fetcher) close() {
 	}
 }
 
-// fetch gets the manifest, following redirects. Its errors hold no secret.
-func (f *fetcher) fetch(ctx context.Context, v validators) (answer, error) {
+// forget makes the next answer a new one, whatever it is.
+func (f *fetcher) forget() { f.validators, f.content = validators{}, nil }
+
+// fetch returns the body of the answer, nil if it is the same as the last time.
+// Errors are of class Unavailable, in the same words for the same reason.
+func (f *fetcher) fetch(ctx context.Context) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
-	target, trusted := f.url, true
-	for range 1 + maxRedirects {
-		a, next, err := f.get(ctx, target, trusted, v)
-		if err != nil || next == nil {
-			return a, err
-		}
-		if target.Scheme == "https" && next.Scheme != "https" {
-			return answer{}, f.failure(pod.Invalid, errors.New("it redirects from https to "+next.Scheme))
-		}
-		// A host once left is not trusted again: what leads back to it was not
-		// its own doing.
-		trusted = trusted && next.Scheme == f.url.Scheme && next.Host == f.url.Host
-		target = next
+	at, body, err := f.follow(ctx)
+	if err == nil {
+		return body, nil
 	}
-	return answer{}, f.failure(pod.Invalid, fmt.Errorf("it redirects more than %d times", maxRedirects))
+	if at.Host != f.target.url.Host {
+		err = fmt.Errorf("redirected to %s: %w", at.Host, err)
+	}
+	return nil, &pod.Error{Class: pod.Unavailable, Op: "read", Object: f.target.location, Err: err}
 }
 
-// get makes one request. It returns where to go on when that is a redirect.
-func (f *fetcher) get(ctx context.Context, target *url.URL, trusted bool, v validators) (answer, *url.URL, error) {
-	response, err := f.transport.RoundTrip(f.request(ctx, target, trusted, v))
+// follow asks the target, and whom it refers to, until there is an answer that
+// is no redirect. It returns where it got to as well.
+func (f *fetcher) follow(ctx context.Context) (at *url.URL, body []byte, err error) {
+	at, trusted := f.target.url, true
+	for range maxRedirects + 1 {
+		// Once outside, the way back in is someone else's choice.
+		trusted = trusted && f.target.trusts(at)
+		resp, err := f.transport.RoundTrip(f.request(ctx, at, trusted))
+		if err != nil {
+			return at, nil, f.explain(at, err)
+		}
+		if !redirects(resp.StatusCode) {
+			body, err := f.take(at, resp)
+			resp.Body.Close()
+			return at, body, err
+		}
+		resp.Body.Close()
+		next, err := redirect(at, resp.Header.Get("Location"))
+		if err != nil {
+			return at, nil, err
+		}
+		at = next
+	}
+	return at, nil, faultf("it redirects more than %d times", maxRedirects)
+}
+
+// take reads the answer, if there is one to read.
+func (f *fetcher) take(at *url.URL, resp *http.Response) ([]byte, error) {
+	if resp.StatusCode == http.StatusNotModified && f.validators.of(at) {
+		return nil, nil
+	}
+	if resp.StatusCode != http.StatusOK {
+		return nil, statusFault(resp.StatusCode)
+	}
+	body, err := f.body(resp)
 	if err != nil {
-		return answer{}, nil, f.unreachable(err)
+		return nil, f.explain(at, err)
 	}
-	defer response.Body.Close()
-	switch response.StatusCode {
-	case http.StatusOK:
-		a, err := f.read(response)
-		if !trusted {
-			a.validators = validators{} // they are not the URL's own
-		}
-		return a, nil, err
-	case http.StatusNotModified:
-		if !trusted || v == (validators{}) {
-			return answer{}, nil, f.failure(pod.Unavailable, errors.New("it answers that nothing has changed, and was not asked"))
-		}
-		return answer{unchanged: true}, nil, nil
-	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
-		next, err := target.Parse(response.Header.Get("Location"))
-		if err != nil || response.Header.Get("Location") == "" || next.Host == "" || next.Scheme != "http" && next.Scheme != "https" {
-			return answer{}, nil, f.failure(pod.Invalid, errors.New("it redirects to what is no URL"))
-		}
-		next.User = nil
-		return answer{}, next, nil
-	default:
-		class := pod.Unavailable
-		if response.StatusCode == http.StatusNotFound || response.StatusCode == http.StatusGone {
-			class = pod.NotFound
-		}
-		return answer{}, nil, f.failure(class, fmt.Errorf("it answers %d %s", response.StatusCode, http.StatusText(response.StatusCode)))
+	f.validators = validatorsOf(at, resp.Header)
+	content := sha256.Sum256(body)
+	if f.content != nil && *f.content == content {
+		return nil, nil
 	}
+	f.content = &content
+	return body, nil
 }
 
-func (f *fetcher) request(ctx context.Context, target *url.URL, trusted bool, v validators) *http.Request {
-	request := (&http.Request{Method: http.MethodGet, URL: target, Header: http.Header{}}).WithContext(ctx)
+// request is built anew for each hop, so that nothing goes on to another host
+// by itself.
+func (f *fetcher) request(ctx context.Context, at *url.URL, trusted bool) *http.Request {
+	req := (&http.Request{Method: http.MethodGet, URL: at, Host: at.Host, Header: http.Header{}}).WithContext(ctx)
+	req.Header.Set("User-Agent", "podstead")
 	if trusted {
-		request.Header = f.header.Clone()
-		if v.etag != "" {
-			request.Header.Set("If-None-Match", v.etag)
-		}
-		if v.lastModified != "" {
-			request.Header.Set("If-Modified-Since", v.lastModified)
+		maps.Copy(req.Header, f.target.header)
+		if f.target.host != "" {
+			req.Host = f.target.host
 		}
 	}
-	if request.Header.Get("User-Agent") == "" {
-		request.Header.Set("User-Agent", "podstead")
+	req.Header.Set("Accept-Encoding", "gzip")
+	if f.validators.of(at) {
+		f.validators.set(req.Header)
 	}
-	return request
+	return req
 }
 
-// read takes the body, decompressed, as far as it may be large.
-func (f *fetcher) read(response *http.Response) (answer, error) {
-	body, err := io.ReadAll(io.LimitReader(response.Body, int64(f.limit)+1))
+func redirects(status int) bool {
+	switch status {
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther,
+		http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+		return true
+	default:
+		return false
+	}
+}
+
+// redirect is where the answer of a URL refers to.
+func redirect(from *url.URL, location string) (*url.URL, error) {
+	next, err := from.Parse(location)
+	switch {
+	case location == "" || err != nil || next.Hostname() == "" || !polled(next):
+		return nil, fault("it redirects to something that is not an http or https URL")
+	case from.Scheme == "https" && next.Scheme == "http":
+		return nil, fault("it redirects from https to plain http, where anyone on the way could change manifests")
+	}
+	next.User = nil // whoever redirects does not choose what we log in as
+	return next, nil
+}
+
+// body reads the whole of an answer, unpacked.
+func (f *fetcher) body(resp *http.Response) ([]byte, error) {
+	var in io.Reader = resp.Body
+	switch resp.Header.Get("Content-Encoding") {
+	case "", "identity":
+	case "gzip", "x-gzip":
+		unpacked, err := gzip.NewReader(resp.Body)
+		if err != nil {
+			return nil, err
+		}
+		in = unpacked
+	default:
+		return nil, fault("its answer is packed in a way that was not asked for; only gzip is understood")
+	}
+	body, err := io.ReadAll(io.LimitReader(in, int64(f.maxBytes)+1))
 	switch {
 	case err != nil:
-		return answer{}, f.unreachable(err)
-	case len(body) > f.limit:
-		return answer{}, f.failure(pod.Invalid, fmt.Errorf("the answer is larger than %d bytes", f.limit))
+		return nil, err
+	case len(body) > f.maxBytes:
+		return nil, faultf("its answer is larger than %d bytes; split it up", f.maxBytes)
 	case len(body) == 0:
-		return answer{}, f.failure(pod.Unavailable, errors.New("the answer is empty; to remove all pods, answer with an empty PodList"))
+		return nil, fault("its answer is empty; to want no pods, answer with an empty PodList")
 	}
-	return answer{body: body, validators: validators{
-		etag: response.Header.Get("ETag"), lastModified: response.Header.Get("Last-Modified"),
-	}}, nil
+	return body, nil
 }
 
-func (f *fetcher) unreachable(err error) error {
-	if errors.Is(err, context.DeadlineExceeded) {
-		err = fmt.Errorf("no answer within %v: %w", f.timeout, context.DeadlineExceeded)
-	}
-	return f.failure(pod.Unavailable, err)
+// validators are what a server gave to tell its next answer by.
+type validators struct {
+	url          string // which they are of, for redirects
+	etag         string
+	lastModified string
 }
 
-func (f *fetcher) failure(class pod.Class, err error) error {
-	return &pod.Error{Class: class, Op: "fetch manifests from", Object: f.location, Err: err}
+// validatorsOf takes Last-Modified alone only if the answer was older than a
+// second: it could have changed within the same one (RFC 9110, 8.8.2.2).
+func validatorsOf(at *url.URL, h http.Header) validators {
+	v := validators{url: at.String(), etag: h.Get("ETag")}
+	modified, err := http.ParseTime(h.Get("Last-Modified"))
+	if err != nil {
+		return v
+	}
+	date, err := http.ParseTime(h.Get("Date"))
+	if v.etag != "" || err == nil && date.Sub(modified) > time.Second {
+		v.lastModified = h.Get("Last-Modified")
+	}
+	return v
+}
+
+// of reports whether there are any for a URL.
+func (v validators) of(at *url.URL) bool {
+	return v.etag+v.lastModified != "" && v.url == at.String()
+}
+
+// set makes a request conditional.
+func (v validators) set(h http.Header) {
+	if v.etag != "" {
+		h.Set("If-None-Match", v.etag)
+	}
+	if v.lastModified != "" {
+		h.Set("If-Modified-Since", v.lastModified)
+	}
 }

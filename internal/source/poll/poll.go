@@ -1,18 +1,23 @@
-// Package poll follows the manifests behind a URL. What goes in is one response
-// after another; what comes out, to the Sink, is the complete set of pods that
-// the last good one wants, whenever it differs from the one before.
+// Package poll follows the manifests behind a URL. What goes in is the answer to
+// a GET, asked for every 20 s; what comes out, to the Sink, is the complete set
+// of pods that it wants, whenever it has changed.
 //
-// Nothing that a server does or fails to do removes pods, but for an answer that
-// is a manifest and lacks them: an answer with another status, an empty one, or
-// none is a failure of the source and keeps them all; a broken manifest keeps
-// those it had.
+// Only a complete answer of status 200 counts. Whatever else happens, the host
+// being out of reach included, is a failure of the source and keeps its pods; a
+// document that is refused keeps them too. Requests are conditional, so that an
+// unchanged answer costs next to nothing.
 //
-// Run owns no goroutine but those of its HTTP connections, which end with it.
+// The URL and the headers may hold secrets: neither the source's ID and
+// location, nor units, places, errors and logs have user information, query or
+// headers in them. Headers go to the host that the URL names and, over
+// redirects, to no other.
+//
+// The package owns no goroutine but those of the HTTP connections, which end
+// with Run. Making a Poller asks nobody.
 package poll
 
 import (
 	"context"
-	"crypto/sha256"
 	"log/slog"
 	"net/http"
 	"time"
@@ -34,21 +39,21 @@ type Sink interface {
 // Options are what a Poller needs. URL, Parser.NodeName, Sink and Log have no
 // default.
 type Options struct {
-	// URL may hold a user and password, and secrets in its query: they are sent
-	// and never shown.
+	// URL is of scheme http or https. A user and password in it are sent as
+	// basic authentication.
 	URL string
-	// Header is sent to the URL's own host only.
+	// Header is sent with each request to the URL's host.
 	Header http.Header
 	Parser manifest.Parser
 	Sink   Sink
-	// CheckFrequency is the time between two polls: 20 s when it is zero,
-	// kubelet's default. After a failure the next one comes sooner.
+	// CheckFrequency is the time between two requests: 20 s when it is zero,
+	// kubelet's default. After a failure the next one is made sooner.
 	CheckFrequency time.Duration
-	// Timeout is for one poll as a whole, redirects included: 10 s when it is
+	// Timeout is for one answer, redirects and body included: 10 s when it is
 	// zero, as in kubelet.
 	Timeout time.Duration
-	// Transport makes the requests; nil: one that checks certificates and obeys
-	// HTTP_PROXY and its like.
+	// Transport makes the requests; nil: one that checks certificates against
+	// the system's and obeys HTTPS_PROXY and its like.
 	Transport http.RoundTripper
 	Log       *slog.Logger
 }
@@ -62,24 +67,29 @@ type Poller struct {
 	log      *slog.Logger
 	fetcher  *fetcher
 	forced   chan struct{}
-	state    state
+	read     reading
+	delivery delivery
 }
 
-// state is what is known of the last polls.
-type state struct {
-	// have says that a manifest was read; the rest is about it.
-	have       bool
-	validators validators
-	content    [sha256.Size]byte
-	set        pod.SourceSet
-
-	delivered bool // the sink has what was found last
-	failing   bool // what was found last is a failure of the source
-	failures  int  // of source or sink, in a row
+// reading is what the last requests showed.
+type reading struct {
+	set pod.SourceSet // of the last good answer
+	// err says why the last answer was none; nil: it was good.
+	err      error
+	failures int // in a row
 }
 
-// New makes the source; Run starts it. A URL that is none is an error of class
-// Invalid.
+// next is the time to the next request: after a failure a second, doubling up to
+// the usual.
+func (r reading) next(interval time.Duration) time.Duration {
+	if r.failures == 0 {
+		return interval
+	}
+	return min(time.Second<<min(r.failures-1, 30), interval)
+}
+
+// New makes the source; Run starts it. An error is of class Invalid: the URL is
+// none.
 func New(o Options) (*Poller, error) {
 	if o.CheckFrequency == 0 {
 		o.CheckFrequency = 20 * time.Second
@@ -88,21 +98,24 @@ func New(o Options) (*Poller, error) {
 		o.Timeout = 10 * time.Second
 	}
 	o.Parser.Limits = o.Parser.Limits.WithDefaults()
-	f, err := newFetcher(o)
+	target, err := parseTarget(o.URL, o.Header)
 	if err != nil {
 		return nil, err
 	}
-	src := pod.Source{ID: "url:" + f.location, Kind: pod.SourceURL, Location: f.location}
+	src := pod.Source{ID: "url:" + target.location, Kind: pod.SourceURL, Location: target.location}
 	return &Poller{
 		source: src, parser: o.Parser, sink: o.Sink, interval: o.CheckFrequency,
-		log: o.Log.With("source", src.ID), fetcher: f, forced: make(chan struct{}, 1),
+		log:      o.Log.With("source", src.ID),
+		fetcher:  newFetcher(target, o),
+		forced:   make(chan struct{}, 1),
+		delivery: delivery{done: true},
 	}, nil
 }
 
-// Source is what the pods of this source carry. Nothing secret is in it.
+// Source is what the pods of this source carry.
 func (p *Poller) Source() pod.Source { return p.source }
 
-// Resync asks for an immediate poll, whose result goes to the sink even if
+// Resync asks for an immediate check, whose result goes to the sink even if
 // nothing has changed. It does not wait for it.
 func (p *Poller) Resync() {
 	select {
@@ -111,101 +124,62 @@ func (p *Poller) Resync() {
 	}
 }
 
-// Run polls until ctx ends, and then returns nil: whatever fails is tried again.
+// Run follows the URL until ctx ends, and then returns nil: whatever fails is
+// tried again. What the sink does not take is offered again without asking the
+// URL for it.
 func (p *Poller) Run(ctx context.Context) error {
 	defer p.fetcher.close()
-	for forced := false; ; {
-		p.poll(ctx, forced)
-		timer := time.NewTimer(p.state.next(p.interval))
+	check, retry := time.NewTimer(0), time.NewTimer(p.interval)
+	defer check.Stop()
+	defer retry.Stop()
+	for {
 		select {
 		case <-ctx.Done():
-			timer.Stop()
 			return nil
-		case <-timer.C:
-			forced = false
 		case <-p.forced:
-			timer.Stop()
-			forced = true
+			p.fetcher.forget()
+			p.check(ctx)
+			check.Reset(p.read.next(p.interval))
+		case <-check.C:
+			p.check(ctx)
+			check.Reset(p.read.next(p.interval))
+		case <-retry.C:
+		}
+		p.deliver(ctx)
+		if p.delivery.done {
+			retry.Stop()
+		} else {
+			retry.Reset(p.delivery.wait())
 		}
 	}
 }
 
-// next is the time to the next poll: after a failure a second, doubling up to
-// the usual interval.
-func (s state) next(interval time.Duration) time.Duration {
-	if s.failures == 0 {
-		return interval
+// check asks the URL, and makes what it says due if that is news.
+func (p *Poller) check(ctx context.Context) {
+	body, err := p.fetcher.fetch(ctx)
+	switch {
+	case ctx.Err() != nil: // the agent ends; that says nothing of the URL
+	case err != nil:
+		if p.read.err == nil {
+			p.log.Warn("the source can't be read; its pods stay", "error", err)
+		}
+		p.read.err = err
+		p.read.failures++
+		p.delivery.done = false // the reason may be another one
+	case body != nil:
+		set := p.parser.Parse(p.source.Location, body, pod.SourceURL)
+		p.logRefused(set.Rejections)
+		p.good(set)
+	case p.read.err != nil:
+		p.good(p.read.set)
 	}
-	return min(time.Second<<min(s.failures-1, 30), interval)
 }
 
-func (p *Poller) poll(ctx context.Context, forced bool) {
-	answer, err := p.fetcher.fetch(ctx, p.state.validators)
-	if ctx.Err() != nil {
-		return
-	}
-	if err != nil {
-		p.fail(ctx, err)
-		return
-	}
-	changed := p.take(answer)
-	if p.state.delivered && !p.state.failing && !changed && !forced {
-		return
-	}
-	if p.state.failing {
+// good notes a good answer that is news.
+func (p *Poller) good(set pod.SourceSet) {
+	if p.read.err != nil {
 		p.log.Info("the source can be read again")
 	}
-	p.state.failing = false
-	result, err := p.sink.SyncSource(ctx, p.source, p.state.set)
-	if !p.delivered(ctx, err) {
-		return
-	}
-	p.state.failures = 0
-	if n := len(result.Created) + len(result.Updated) + len(result.Removed); n > 0 {
-		p.log.Info("synced", "created", result.Created, "updated", result.Updated, "removed", result.Removed)
-	}
-	p.logRefused(result.Conflicts)
-}
-
-// take keeps the answer, and reports whether it holds something new.
-func (p *Poller) take(a answer) bool {
-	if a.unchanged {
-		return false
-	}
-	p.state.validators = a.validators
-	content := sha256.Sum256(a.body)
-	if p.state.have && p.state.content == content {
-		return false
-	}
-	p.state.have, p.state.content = true, content
-	p.state.set = p.parser.Parse(p.source.Location, a.body, pod.SourceURL)
-	p.logRefused(p.state.set.Rejections)
-	return true
-}
-
-// fail is called at every poll that fails, as the reason may change.
-func (p *Poller) fail(ctx context.Context, reason error) {
-	if !p.state.failing {
-		p.log.Warn("the source can't be read; its pods stay", "error", reason)
-	}
-	p.state.failing = true
-	p.state.failures++
-	p.delivered(ctx, p.sink.SourceFailed(ctx, p.source, reason))
-}
-
-func (p *Poller) delivered(ctx context.Context, err error) bool {
-	p.state.delivered = err == nil
-	if err != nil && ctx.Err() == nil {
-		p.state.failures++
-		p.log.Warn("the pods of the source can't be stored; trying again", "error", err)
-	}
-	return err == nil
-}
-
-func (p *Poller) logRefused(rejections []pod.Rejection) {
-	for _, r := range rejections {
-		first := r.Errors[0]
-		p.log.Warn("manifest refused", "place", r.Place, "reason", r.Reason,
-			"field", first.Field, "line", first.Line, "error", first.Message, "errors", len(r.Errors))
-	}
+	p.read = reading{set: set}
+	p.delivery.done = false
 }

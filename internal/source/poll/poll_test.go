@@ -1,14 +1,12 @@
 package poll_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -17,7 +15,6 @@ import (
 
 	"go.uber.org/goleak"
 
-	"podstead.io/podstead/internal/manifest"
 	"podstead.io/podstead/internal/pod"
 	"podstead.io/podstead/internal/source/poll"
 )
@@ -32,11 +29,12 @@ func pods(names ...string) string {
 	return strings.Join(docs, "---\n")
 }
 
-// sink records calls in words: the pods, then rejections; or the error's text.
+// sink records calls in words: the pods, then rejections; or the error's class
+// and text.
 type sink struct {
 	calls chan string
 	mu    sync.Mutex
-	fail  int
+	fail  int // so many calls
 }
 
 func newSink() *sink { return &sink{calls: make(chan string, 1000)} }
@@ -70,6 +68,14 @@ func (s *sink) SourceFailed(_ context.Context, _ pod.Source, reason error) error
 	return s.take(string(pod.ClassOf(reason)) + ": " + reason.Error())
 }
 
+// expect waits for the next call.
+func (s *sink) expect(t *testing.T, want string) {
+	t.Helper()
+	if call := s.next(t); call != want {
+		t.Fatalf("call %q, want %q", call, want)
+	}
+}
+
 func (s *sink) next(t *testing.T) string {
 	t.Helper()
 	select {
@@ -81,17 +87,7 @@ func (s *sink) next(t *testing.T) string {
 	}
 }
 
-// expect waits for the next call, which must have each part in it.
-func (s *sink) expect(t *testing.T, parts ...string) {
-	t.Helper()
-	call := s.next(t)
-	for _, part := range parts {
-		if !strings.Contains(call, part) {
-			t.Fatalf("call %q has no %q", call, part)
-		}
-	}
-}
-
+// quiet is for when all goroutines wait.
 func (s *sink) quiet(t *testing.T) {
 	t.Helper()
 	select {
@@ -99,24 +95,6 @@ func (s *sink) quiet(t *testing.T) {
 		t.Fatalf("unexpected call %q", c)
 	default:
 	}
-}
-
-// log collects what is logged, to look for secrets in it.
-type log struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *log) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(b)
-}
-
-func (l *log) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.String()
 }
 
 // start polls until the test ends.
@@ -142,38 +120,36 @@ func start(t *testing.T, o poll.Options) *poll.Poller {
 	return p
 }
 
-// serve is a server that answers with handler and is polled often.
-func serve(t *testing.T, handler http.HandlerFunc) (*sink, *httptest.Server) {
-	t.Helper()
-	server := httptest.NewServer(handler)
-	t.Cleanup(server.Close)
-	s := newSink()
-	start(t, poll.Options{URL: server.URL, Sink: s, CheckFrequency: 5 * time.Millisecond})
-	return s, server
+// answer is what a server does with a request.
+type answer func(*http.Request) (*http.Response, error)
+
+// site answers requests inside a bubble of synctest, one at a time.
+type site struct {
+	mu     sync.Mutex
+	answer answer
+	asked  []time.Time
 }
 
-// transport answers requests inside a bubble of synctest.
-type transport func(*http.Request) (*http.Response, error)
-
-func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
-// guarded is a transport that shares variables with its test, which changes
-// and reads them in do.
-type guarded struct {
-	mu sync.Mutex
-	transport
+func (s *site) RoundTrip(r *http.Request) (*http.Response, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked = append(s.asked, time.Now())
+	return s.answer(r)
 }
 
-func (g *guarded) RoundTrip(r *http.Request) (*http.Response, error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.transport(r)
+func (s *site) set(a answer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.answer = a
 }
 
-func (g *guarded) do(f func()) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	f()
+// requests is how many there were since the last time it was called.
+func (s *site) requests() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := len(s.asked)
+	s.asked = nil
+	return n
 }
 
 func respond(status int, body string, header ...string) *http.Response {
@@ -184,186 +160,216 @@ func respond(status int, body string, header ...string) *http.Response {
 	return r
 }
 
-func TestPollsAndSendsWhatIsNew(t *testing.T) {
+// always is the answer to any request.
+func always(status int, body string, header ...string) answer {
+	return func(*http.Request) (*http.Response, error) { return respond(status, body, header...), nil }
+}
+
+// after lets time pass in a bubble, and everything happen that falls due.
+func after(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+const (
+	brokeOff    = "unavailable: read http://h/pods: the answer broke off"
+	fiveOhThree = "unavailable: read http://h/pods: it answers 503 Service Unavailable"
+)
+
+func brokenOff(*http.Request) (*http.Response, error) { return nil, io.ErrUnexpectedEOF }
+
+// inBubble polls http://h/pods, which answers so at first.
+func inBubble(t *testing.T, a answer, test func(t *testing.T, h *site, s *sink, p *poll.Poller)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		body := pods("a")
-		polls := 0
-		s := newSink()
-		server := &guarded{transport: func(*http.Request) (*http.Response, error) {
-			polls++
-			return respond(200, body), nil
-		}}
-		p := start(t, poll.Options{URL: "http://h/pods", Sink: s, Transport: server})
-		synctest.Wait()
+		h, s := &site{answer: a}, newSink()
+		p := start(t, poll.Options{URL: "http://h/pods", Sink: s, Transport: h})
+		test(t, h, s, p)
+	})
+}
+
+func TestTheURLIsAskedOftenAndTheSinkToldWhatIsNew(t *testing.T) {
+	inBubble(t, always(200, pods("a")), func(t *testing.T, h *site, s *sink, _ *poll.Poller) {
+		after(time.Minute)
 		s.expect(t, "a")
-		for range 3 {
-			time.Sleep(20 * time.Second)
-			synctest.Wait()
-			s.quiet(t)
+		s.quiet(t)
+		if n := h.requests(); n != 4 {
+			t.Errorf("%d requests in the first minute", n)
 		}
-		server.do(func() {
-			if polls != 4 {
-				t.Errorf("%d polls in a minute", polls)
-			}
-			body = pods("a", "b")
-		})
-		time.Sleep(20 * time.Second)
-		synctest.Wait()
+		h.set(always(200, pods("a", "b")))
+		after(20 * time.Second)
 		s.expect(t, "a b")
+		h.set(always(200, `{"apiVersion":"v1","kind":"PodList","items":[]}`))
+		after(20 * time.Second)
+		s.expect(t, "")
+	})
+}
+
+// tagged answers as always does, or that the answer is as before.
+func tagged(etag, body string) answer {
+	return func(r *http.Request) (*http.Response, error) {
+		if r.Header.Get("If-None-Match") == etag {
+			return respond(304, ""), nil
+		}
+		return respond(200, body, "ETag", etag), nil
+	}
+}
+
+func TestResyncAsksAtOnceAndTellsTheSinkInAnyCase(t *testing.T) {
+	inBubble(t, tagged(`"1"`, pods("a")), func(t *testing.T, h *site, s *sink, p *poll.Poller) {
+		after(25 * time.Second)
+		s.expect(t, "a")
+		h.requests()
 		p.Resync()
 		synctest.Wait()
-		s.expect(t, "a b")
-	})
-}
-
-func TestConditionalRequests(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		etag, body := `"1"`, pods("a")
-		var asked []string
-		s := newSink()
-		s.fail = 1
-		server := &guarded{transport: func(r *http.Request) (*http.Response, error) {
-			asked = append(asked, r.Header.Get("If-None-Match")+" "+r.Header.Get("If-Modified-Since"))
-			if r.Header.Get("If-None-Match") == etag {
-				return respond(304, ""), nil
-			}
-			return respond(200, body, "ETag", etag, "Last-Modified", "yesterday"), nil
-		}}
-		start(t, poll.Options{URL: "http://h/", Sink: s, CheckFrequency: time.Minute, Transport: server})
-		synctest.Wait()
-		s.expect(t, "a") // which the sink can't store
-		time.Sleep(time.Second)
-		synctest.Wait()
-		s.expect(t, "a") // though the server says that nothing has changed
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		s.quiet(t)
-		server.do(func() { etag, body = `"2"`, pods("b") })
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		s.expect(t, "b")
-		server.do(func() {
-			if want := []string{" ", `"1" yesterday`, `"1" yesterday`, `"1" yesterday`}; fmt.Sprint(asked) != fmt.Sprint(want) {
-				t.Errorf("asked %q, want %q", asked, want)
-			}
-		})
-	})
-}
-
-func TestFailuresKeepThePods(t *testing.T) {
-	large := poll.Options{Parser: manifest.Parser{Limits: manifest.Limits{UnitBytes: 10}}}
-	tests := []struct {
-		name   string
-		answer func() (*http.Response, error)
-		want   []string
-		edit   poll.Options
-	}{
-		{"no connection", func() (*http.Response, error) { return nil, errors.New("dial tcp: connection refused") }, []string{"unavailable", "connection refused"}, poll.Options{}},
-		{"an error of the server", func() (*http.Response, error) { return respond(503, pods("a")), nil }, []string{"unavailable", "503 Service Unavailable"}, poll.Options{}},
-		{"no such page", func() (*http.Response, error) { return respond(404, ""), nil }, []string{"not found", "404 Not Found"}, poll.Options{}},
-		{"no content", func() (*http.Response, error) { return respond(204, ""), nil }, []string{"unavailable", "204"}, poll.Options{}},
-		{"an empty answer", func() (*http.Response, error) { return respond(200, ""), nil }, []string{"unavailable", "empty PodList"}, poll.Options{}},
-		{"a large answer", func() (*http.Response, error) { return respond(200, pods("a")), nil }, []string{"invalid", "larger than 10 bytes"}, large},
-		{"unchanged, unasked", func() (*http.Response, error) { return respond(304, ""), nil }, []string{"unavailable", "was not asked"}, poll.Options{}},
-		{"redirects without end", func() (*http.Response, error) { return respond(302, "", "Location", "/again"), nil }, []string{"invalid", "more than 5 times"}, poll.Options{}},
-		{"a redirect to nowhere", func() (*http.Response, error) { return respond(302, ""), nil }, []string{"invalid", "no URL"}, poll.Options{}},
-		{"a redirect to a file", func() (*http.Response, error) { return respond(302, "", "Location", "file:///etc/passwd"), nil }, []string{"invalid", "no URL"}, poll.Options{}},
-		{"a redirect that can't be read", func() (*http.Response, error) { return respond(302, "", "Location", "http://%zz?secret"), nil }, []string{"invalid", "no URL"}, poll.Options{}},
-		{"a redirect to plain HTTP", func() (*http.Response, error) { return respond(302, "", "Location", "http://h/"), nil }, []string{"invalid", "from https to http"}, poll.Options{}},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := newSink()
-				o := tt.edit
-				o.URL, o.Sink = "https://h/pods", s
-				o.Transport = transport(func(*http.Request) (*http.Response, error) { return tt.answer() })
-				start(t, o)
-				synctest.Wait()
-				s.expect(t, append(tt.want, "https://h/pods")...)
-			})
-		})
-	}
-}
-
-func TestRetriesSoonerAfterAFailure(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		begin := time.Now()
-		down := true
-		var at []time.Duration
-		s := newSink()
-		server := &guarded{transport: func(*http.Request) (*http.Response, error) {
-			at = append(at, time.Since(begin))
-			if down {
-				return nil, errors.New("down")
-			}
-			return respond(200, pods("a")), nil
-		}}
-		start(t, poll.Options{URL: "http://h/", Sink: s, Transport: server})
-		time.Sleep(36 * time.Second)
-		synctest.Wait()
-		server.do(func() { down = false })
-		time.Sleep(20 * time.Second)
-		synctest.Wait()
-		server.do(func() { down = true })
-		time.Sleep(15500 * time.Millisecond)
-		synctest.Wait()
-		server.do(func() { down = false })
-		time.Sleep(time.Second)
-		synctest.Wait()
-		server.do(func() {
-			if want := "[0s 1s 3s 7s 15s 31s 51s 1m11s 1m12s]"; fmt.Sprint(at) != want {
-				t.Errorf("polled at %v, want %s", at, want)
-			}
-		})
-		for range 6 {
-			s.expect(t, "unavailable", "down")
-		}
 		s.expect(t, "a")
-		s.expect(t, "unavailable", "down")
-		s.expect(t, "a") // the same, but the sink must know that all is well
+		if n := h.requests(); n != 1 {
+			t.Errorf("%d requests", n)
+		}
+		after(19 * time.Second) // the next is due 20 s after this one
+		if n := h.requests(); n != 0 {
+			t.Errorf("%d requests", n)
+		}
 		s.quiet(t)
 	})
 }
 
-func TestTimeout(t *testing.T) {
+func TestAFailureKeepsThePodsAndIsToldWhenItIsOver(t *testing.T) {
+	inBubble(t, always(200, pods("a")), func(t *testing.T, h *site, s *sink, _ *poll.Poller) {
+		synctest.Wait()
+		s.expect(t, "a")
+		h.set(always(503, pods("b")))
+		after(20 * time.Second)
+		s.expect(t, fiveOhThree)
+		h.set(brokenOff)
+		after(time.Second)
+		s.expect(t, brokeOff) // another reason
+		h.set(always(200, pods("a")))
+		after(2 * time.Second)
+		s.expect(t, "a") // the same, but the sink must know that all is well
+		after(time.Minute)
+		s.quiet(t)
+	})
+}
+
+func TestAFailureIsOverWhenTheServerSaysThatNothingHasChanged(t *testing.T) {
+	inBubble(t, tagged(`"1"`, pods("a")), func(t *testing.T, h *site, s *sink, _ *poll.Poller) {
+		synctest.Wait()
+		s.expect(t, "a")
+		h.set(brokenOff)
+		after(20 * time.Second)
+		s.expect(t, brokeOff)
+		h.set(always(304, ""))
+		after(time.Second)
+		s.expect(t, "a")
+		s.quiet(t)
+	})
+}
+
+func TestTheURLIsAskedAgainSoonAfterAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
-		s := newSink()
-		start(t, poll.Options{URL: "http://h/", Sink: s, Transport: transport(func(r *http.Request) (*http.Response, error) {
-			<-r.Context().Done()
-			return nil, r.Context().Err()
-		})})
-		s.expect(t, "unavailable", "no answer within 10s")
-		if d := time.Since(begin); d != 10*time.Second {
-			t.Errorf("after %v", d)
+		h := &site{answer: brokenOff}
+		start(t, poll.Options{URL: "http://h/pods", Sink: newSink(), Transport: h})
+		after(60 * time.Second)
+		h.set(always(200, pods("a")))
+		after(12 * time.Second) // until just after it was asked once more
+		h.set(brokenOff)
+		after(22 * time.Second)
+		var seconds []int
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		for _, at := range h.asked {
+			seconds = append(seconds, int(at.Sub(begin).Seconds()))
+		}
+		if want := []int{0, 1, 3, 7, 15, 31, 51, 71, 91, 92, 94}; fmt.Sprint(seconds) != fmt.Sprint(want) {
+			t.Errorf("asked at %v, want %v", seconds, want)
 		}
 	})
 }
 
-func TestBrokenManifestIsIncomplete(t *testing.T) {
+func TestWhatTheSinkDoesNotTakeIsOfferedAgainWithoutAskingTheURL(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		body := "<html>log in</html>"
-		s := newSink()
-		server := &guarded{transport: func(*http.Request) (*http.Response, error) { return respond(200, body), nil }}
-		start(t, poll.Options{URL: "http://user:pw@h/pods?token=t", Sink: s, Transport: server})
+		h, s := &site{answer: always(200, pods("a"))}, newSink()
+		s.fail = 5
+		start(t, poll.Options{URL: "http://h/pods", Sink: s, Transport: h})
+		after(19 * time.Second)
+		for range 6 {
+			s.expect(t, "a")
+		}
+		s.quiet(t)
+		if n := h.requests(); n != 1 {
+			t.Errorf("%d requests", n)
+		}
+		after(time.Minute)
+		s.quiet(t)
+	})
+}
+
+func TestTheSinkIsOfferedTheLatest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, s := &site{answer: always(200, pods("a"))}, newSink()
+		s.fail = 1000
+		start(t, poll.Options{URL: "http://h/pods", Sink: s, Transport: h})
+		after(10 * time.Minute) // back-off is at its longest
+		h.set(always(200, pods("b")))
+		after(20 * time.Second)
+		s.drain()
+		s.mu.Lock()
+		s.fail = 0
+		s.mu.Unlock()
+		after(20 * time.Second)
+		s.expect(t, "b")
+		s.quiet(t)
+	})
+}
+
+func (s *sink) drain() {
+	for len(s.calls) > 0 {
+		<-s.calls
+	}
+}
+
+func TestABrokenManifestKeepsItsPods(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, s := &site{answer: always(200, "<html>log in</html>")}, newSink()
+		start(t, poll.Options{URL: "http://user:pw@h/pods?token=t", Sink: s, Transport: h})
 		synctest.Wait()
 		s.expect(t, "!Syntax http://h/pods ?")
-		server.do(func() { body = pods("a") + "---\nkind: Secret\n" })
-		time.Sleep(20 * time.Second)
-		synctest.Wait()
+		h.set(always(200, pods("a")+"---\nkind: Secret\n"))
+		after(20 * time.Second)
 		s.expect(t, "a !Invalid http://h/pods ?")
+		after(time.Minute)
+		s.quiet(t) // it is as broken as before
+	})
+}
+
+func TestAnAnswerThatTakesTooLongIsGivenUp(t *testing.T) {
+	hang := func(r *http.Request) (*http.Response, error) {
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	}
+	inBubble(t, always(200, pods("a")), func(t *testing.T, h *site, s *sink, _ *poll.Poller) {
+		synctest.Wait()
+		s.expect(t, "a")
+		h.set(hang)
+		after(30*time.Second - 1)
+		s.quiet(t)
+		after(1)
+		s.expect(t, "unavailable: read http://h/pods: there is no complete answer within 10s")
 	})
 }
 
 // An agent that stops does not wait for a server, nor tell the sink anything.
-func TestStopsDuringAPoll(t *testing.T) {
+func TestStoppingEndsARequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSink()
-		p, err := poll.New(poll.Options{URL: "http://h/", Sink: s, Log: slog.New(slog.DiscardHandler), Transport: transport(func(r *http.Request) (*http.Response, error) {
-			<-r.Context().Done()
-			return nil, r.Context().Err()
-		})})
+		p, err := poll.New(poll.Options{URL: "http://h/", Sink: s, Log: slog.New(slog.DiscardHandler), Transport: &site{
+			answer: func(r *http.Request) (*http.Response, error) {
+				<-r.Context().Done()
+				return nil, r.Context().Err()
+			},
+		}})
 		if err != nil {
 			t.Fatal(err)
 		}
