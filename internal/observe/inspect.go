@@ -3,7 +3,6 @@ package observe
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
 	"time"
 
@@ -19,30 +18,86 @@ const parallelInspects = 4
 // retryDelay is the pause after a call that failed for a reason that passes.
 const retryDelay = time.Second
 
-// inspect looks at what events named, until ctx ends. An ID is never looked at
-// twice at a time: those named meanwhile wait for the batch to end.
+// inspect looks at what events named, until ctx ends. Nothing is looked at twice
+// at a time, and what hangs holds up nothing else.
 func (o *Observer) inspect(ctx context.Context) {
+	var looks sync.WaitGroup
+	defer looks.Wait()
+	slots := make(chan struct{}, parallelInspects)
 	for {
 		keys, err := o.dirty.Take(ctx)
 		if err != nil {
 			return
 		}
-		if slices.Contains(keys, relistKey) {
-			o.retryIf(ctx, relistKey, o.list(ctx))
-		}
-		var wg sync.WaitGroup
-		slots := make(chan struct{}, parallelInspects)
 		for _, id := range keys {
-			if id == relistKey {
-				continue
+			if o.claim(id) {
+				looks.Go(func() { o.attend(ctx, id, slots) })
 			}
-			slots <- struct{}{}
-			wg.Go(func() {
-				defer func() { <-slots }()
-				o.retryIf(ctx, id, o.look(ctx, id))
-			})
 		}
-		wg.Wait()
+	}
+}
+
+// claim reports whether the ID may be looked at now. If not, that is done again
+// once the look that is under way has ended.
+func (o *Observer) claim(id string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if _, busy := o.busy[id]; busy {
+		o.busy[id] = true
+		return false
+	}
+	o.busy[id] = false
+	return true
+}
+
+func (o *Observer) release(id string) {
+	o.mu.Lock()
+	again := o.busy[id]
+	delete(o.busy, id)
+	o.mu.Unlock()
+	if again {
+		o.dirty.Add(id)
+	}
+}
+
+// attend looks at one ID, again after a pause if that fails.
+func (o *Observer) attend(ctx context.Context, id string, slots chan struct{}) {
+	defer o.release(id)
+	var err error
+	if id == relistKey {
+		err = o.list(ctx)
+	} else {
+		select {
+		case slots <- struct{}{}:
+		case <-ctx.Done():
+			return
+		}
+		err = o.look(ctx, id)
+		<-slots
+	}
+	if ctx.Err() != nil {
+		return
+	}
+	o.report(id, err)
+	if err != nil {
+		wait(ctx, retryDelay)
+		o.claim(id) // has it looked at again once it is released
+	}
+}
+
+// report logs a failure that is news. While Podman is away, everything fails.
+func (o *Observer) report(id string, err error) {
+	news := err != nil && o.Health() == nil
+	if id == relistKey {
+		news = o.note(&o.listing, err)
+	}
+	switch {
+	case news && err != nil:
+		o.o.Log.Warn("Podman can't be observed; trying again", "id", id, "err", err)
+	case err != nil:
+		o.o.Log.Debug("Podman still can't be observed", "id", id, "err", err)
+	case news:
+		o.o.Log.Info("Podman can be observed")
 	}
 }
 
@@ -58,17 +113,6 @@ func (o *Observer) relist(ctx context.Context) {
 			o.Resync()
 		}
 	}
-}
-
-// retryIf has a failed look taken again after a pause.
-func (o *Observer) retryIf(ctx context.Context, id string, err error) {
-	if err == nil || ctx.Err() != nil {
-		return
-	}
-	if o.setHealth(err) || id == relistKey {
-		o.o.Log.Warn("Podman can't be observed; trying again", "id", id, "err", err)
-	}
-	time.AfterFunc(retryDelay, func() { o.dirty.Add(id) })
 }
 
 func (o *Observer) listImages(ctx context.Context) error {
@@ -114,6 +158,11 @@ func (o *Observer) lookAt(ctx context.Context, id string, h hint) error {
 	if err == nil && !h.user && known(stored, h) {
 		return nil
 	}
+	return o.lookAtContainer(ctx, id, h)
+}
+
+func (o *Observer) lookAtContainer(ctx context.Context, id string, h hint) error {
+	asOf := time.Now()
 	c, err := o.o.Runtime.InspectContainer(ctx, id)
 	switch {
 	case errors.Is(err, pod.NotFound):
@@ -126,7 +175,7 @@ func (o *Observer) lookAt(ctx context.Context, id string, h hint) error {
 	if h.user && !c.State.Live() {
 		c.EndCause, c.EndDetail = pod.CauseUser, "stopped in Podman"
 	}
-	return o.o.Store.Observe(ctx, pod.Facts{Containers: []pod.Container{c}})
+	return o.o.Store.Observe(ctx, pod.Facts{Containers: []pod.Container{c}, AsOf: asOf})
 }
 
 // known reports whether the event says no more than what is stored.
@@ -154,6 +203,7 @@ func startKnown(startedAt time.Time, h hint) bool {
 }
 
 func (o *Observer) lookAtSandbox(ctx context.Context, id string) error {
+	asOf := time.Now()
 	b, err := o.o.Runtime.InspectSandbox(ctx, id)
 	switch {
 	case errors.Is(err, pod.NotFound):
@@ -161,5 +211,5 @@ func (o *Observer) lookAtSandbox(ctx context.Context, id string) error {
 	case err != nil:
 		return err
 	}
-	return o.o.Store.Observe(ctx, pod.Facts{Sandboxes: []pod.Sandbox{b}})
+	return o.o.Store.Observe(ctx, pod.Facts{Sandboxes: []pod.Sandbox{b}, AsOf: asOf})
 }

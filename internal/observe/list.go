@@ -15,11 +15,12 @@ import (
 func (o *Observer) list(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, o.o.CallTimeout)
 	defer cancel()
+	asOf := time.Now()
 	boxes, containers, err := o.o.Runtime.List(ctx)
 	if err != nil {
 		return err
 	}
-	facts := pod.Facts{Complete: true, Rebooted: o.o.Rebooted()}
+	facts := pod.Facts{Complete: true, AsOf: asOf, Rebooted: o.o.Rebooted()}
 	if facts.Sandboxes, err = refine(ctx, boxes, o.refineSandbox); err != nil {
 		return err
 	}
@@ -32,7 +33,6 @@ func (o *Observer) list(ctx context.Context) error {
 	if err := o.listImages(ctx); err != nil {
 		return err
 	}
-	o.setHealth(nil)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if !o.listed {

@@ -3,7 +3,8 @@
 // when the stream opens and every so often after that.
 //
 // An Observer owns three goroutines while it runs: one follows the stream, one
-// inspects and writes, one asks for listings. Events come in; facts go to the store.
+// hands out what wants attention, one asks for listings; and one more for each
+// thing being looked at. Events come in; facts go to the store.
 package observe
 
 import (
@@ -47,10 +48,15 @@ type Observer struct {
 	dirty  notify.Keys[string]
 	synced chan struct{}
 
-	mu     sync.Mutex
-	hints  map[string]hint
-	health error
-	listed bool // once at least
+	mu    sync.Mutex
+	hints map[string]hint
+	// busy has the IDs that are being looked at, true for those named again
+	// meanwhile.
+	busy map[string]bool
+	// stream is what is wrong with the event stream, listing with the last
+	// listing; nil: nothing.
+	stream, listing error
+	listed          bool // once at least
 }
 
 // hint is what the events since an ID was last looked at said of it.
@@ -67,8 +73,9 @@ func New(o Options) *Observer {
 		o.CallTimeout = 2 * time.Minute
 	}
 	return &Observer{
-		o: o, synced: make(chan struct{}), hints: map[string]hint{},
-		health: &pod.Error{Class: pod.Unavailable, Op: "observe Podman", Err: errors.New("not listed yet")},
+		o: o, synced: make(chan struct{}), hints: map[string]hint{}, busy: map[string]bool{},
+		stream:  &pod.Error{Class: pod.Unavailable, Op: "follow Podman's events", Err: errors.New("not connected yet")},
+		listing: &pod.Error{Class: pod.Unavailable, Op: "observe Podman", Err: errors.New("not listed yet")},
 	}
 }
 
@@ -79,7 +86,10 @@ func (o *Observer) Synced() <-chan struct{} { return o.synced }
 func (o *Observer) Health() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.health
+	if o.stream != nil {
+		return o.stream
+	}
+	return o.listing
 }
 
 // Resync asks for a full listing.
@@ -94,14 +104,14 @@ func (o *Observer) Run(ctx context.Context) error {
 	delay := reopenMin
 	for ctx.Err() == nil {
 		opened := time.Now()
-		err := o.o.Runtime.Events(ctx, time.Time{}, o.Resync, o.event)
+		err := o.o.Runtime.Events(ctx, time.Time{}, o.opened, o.event)
 		if ctx.Err() != nil {
 			break
 		}
 		if err == nil {
 			err = &pod.Error{Class: pod.Unavailable, Op: "follow Podman's events", Err: errors.New("the stream ended")}
 		}
-		if o.setHealth(err) {
+		if o.note(&o.stream, err) {
 			o.o.Log.Warn("Podman's event stream broke; opening it again", "err", err)
 		}
 		if time.Since(opened) > reopenMax {
@@ -123,12 +133,18 @@ func wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-// setHealth reports whether that is news.
-func (o *Observer) setHealth(err error) bool {
+// opened lists everything: what happened while there was no stream is not told.
+func (o *Observer) opened() {
+	o.note(&o.stream, nil)
+	o.Resync()
+}
+
+// note keeps the latest outcome, and reports whether it is news.
+func (o *Observer) note(last *error, err error) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	news := (o.health == nil) != (err == nil)
-	o.health = err
+	news := (*last == nil) != (err == nil)
+	*last = err
 	return news
 }
 

@@ -61,6 +61,11 @@ func (f *Fake) KillByHand(id string) {
 	})
 }
 
+// SignalByHand is podman kill with a signal that ends nothing, such as SIGHUP.
+func (f *Fake) SignalByHand(id string) {
+	f.behindLive(id, func(c *container) { f.reportContainer(pod.EventStopped, c) })
+}
+
 // StartByHand is podman start of a container that has ended or never ran.
 func (f *Fake) StartByHand(id string) {
 	f.behind(id, func(c *container) {

@@ -24,7 +24,7 @@ type Fault struct {
 	Hang bool
 	// Class is what it fails with.
 	Class pod.Class
-	// Applied: with Hang or Class, it is carried out all the same.
+	// Applied: it is carried out first; what goes wrong is the answer.
 	Applied bool
 	// Lie: it reports success and changes nothing.
 	Lie bool
@@ -83,7 +83,7 @@ func (f *Fake) before(ctx context.Context, k *call) error {
 	if err := f.reachable(ctx, k); err != nil {
 		return err
 	}
-	if err := f.wait(ctx, k, nil, f.latency[k.Op]+k.fault.Delay); err != nil {
+	if err := f.wait(ctx, k, nil, f.latency[k.Op]); err != nil {
 		return err
 	}
 	if k.fault.Applied {
@@ -103,6 +103,9 @@ func (f *Fake) after(ctx context.Context, k *call) error {
 }
 
 func (f *Fake) fail(ctx context.Context, k *call) error {
+	if err := f.wait(ctx, k, nil, k.fault.Delay); err != nil {
+		return err
+	}
 	if k.fault.Hang {
 		<-ctx.Done()
 		return k.gaveUp(ctx)
