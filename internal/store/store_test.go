@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 		submitForEver(path)
 	}
 	// Each check takes dozens of commits; -rapid.checks asks for more.
-	if err := flag.Set("rapid.checks", "40"); err != nil {
+	if err := flag.Set("rapid.checks", "25"); err != nil {
 		panic(err)
 	}
 	goleak.VerifyTestMain(m)
