@@ -22,7 +22,7 @@ type health struct {
 	failed       chan struct{} // has room for one signal that writing began to fail
 }
 
-// broke takes the failure of a write. An error that is not the file's doing
+// broke takes the failure of a transaction. An error that is not the file's doing
 // says nothing about it either way.
 func (h *health) broke(now time.Time, err error, path string) {
 	f := faultOf(err)
@@ -44,11 +44,15 @@ func (h *health) broke(now time.Time, err error, path string) {
 // no sign: a small write may fit into the log that is there already.
 const minFree = 1 << 20
 
-// worked takes a commit that changed something.
+// worked takes a commit that changed something. Damage is not mended by writing
+// elsewhere: it stands until the store is opened anew.
 func (h *health) worked(path string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.main.Reason == string(faultFull) && freeSpace(path) < minFree {
+	switch {
+	case h.main.Reason == string(faultCorrupt):
+		return
+	case h.main.Reason == string(faultFull) && freeSpace(path) < minFree:
 		return
 	}
 	h.main = Health{}
@@ -77,10 +81,11 @@ func (h *health) recordBackup(now time.Time, err error) {
 	h.backup = Health{Reason: "BackupFailed", Message: err.Error(), Since: since}
 }
 
-func (h *health) failing() bool {
+// mendable reports whether there is trouble that may pass by itself.
+func (h *health) mendable() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.main.Reason != ""
+	return h.main.Reason != "" && h.main.Reason != string(faultCorrupt)
 }
 
 // Health reports whether the last writes succeeded. A condition clears by

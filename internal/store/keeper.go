@@ -43,7 +43,7 @@ func (k *keeper) run(ctx context.Context) {
 	behind := k.flush(ctx) // of the last life, and to compare
 	for {
 		var retry <-chan time.Time
-		if behind || k.store.health.failing() {
+		if behind || k.store.health.mendable() {
 			retry = time.After(retryEvery)
 		}
 		select {
@@ -54,7 +54,7 @@ func (k *keeper) run(ctx context.Context) {
 			behind = k.flush(ctx)
 		case <-k.store.health.failed:
 		case <-retry:
-			if k.store.health.failing() {
+			if k.store.health.mendable() {
 				k.probe(ctx)
 			}
 			behind = behind && k.flush(ctx)
@@ -84,7 +84,7 @@ func (k *keeper) probe(ctx context.Context) {
 		_, err := t.Exec(`UPDATE meta SET value = value WHERE key = 'node_id'`)
 		return err
 	})
-	if err == nil && !k.store.health.failing() {
+	if err == nil && !k.store.health.mendable() {
 		k.logger.Info("the database can be written again")
 	}
 }

@@ -189,6 +189,30 @@ func TestOpenMovesDamagedDatabaseAside(t *testing.T) {
 	}
 }
 
+func TestDamageFoundLater(t *testing.T) {
+	o := testOptions(t.TempDir())
+	s, _ := mustOpen(t, o)
+	mustSync(t, s, dirA, fifty())
+	s.Close()
+	s, _ = mustOpen(t, o)
+	info, err := os.Stat(o.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	overwrite(t, o.Path, 4096, strings.Repeat("\xA5", int(info.Size())-4096))
+	_, err = s.UIDs(t.Context())
+	wantClass(t, err, pod.Internal, o.Path, "restart podsteadd")
+	if h := s.Health(); h.Reason != "Corrupt" || !strings.Contains(h.Message, "backup") {
+		t.Errorf("health %+v", h)
+	}
+	s.Close() //nolint:errcheck // the file is damaged
+	s, report := mustOpen(t, o)
+	defer s.Close()
+	if report.Pods != 50 {
+		t.Errorf("report %+v", report)
+	}
+}
+
 func TestOpenDamagedWithoutABackup(t *testing.T) {
 	o := testOptions(t.TempDir())
 	o.BackupPath = ""

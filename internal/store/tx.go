@@ -127,7 +127,11 @@ func (s *Store) Read(ctx context.Context, fn func(*ReadTx) error) error {
 }
 
 func (s *Store) read(ctx context.Context, fn func(*ReadTx) error) error {
-	return s.readers.use(ctx, func(c *conn) error { return fn(&ReadTx{conn: c, ctx: ctx}) })
+	err := s.readers.use(ctx, func(c *conn) error { return fn(&ReadTx{conn: c, ctx: ctx}) })
+	if err != nil {
+		s.health.broke(s.now(), err, s.path)
+	}
+	return err
 }
 
 // Write calls fn in a write transaction, commits when it returns nil, and then
