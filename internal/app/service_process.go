@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -36,6 +37,7 @@ func startService(url string, log *slog.Logger) (*serviceProcess, error) {
 	}
 	cmd := exec.Command(path, "system", "service", "--time=0", url)
 	cmd.Env = serviceEnvironment(os.Environ())
+	cmd.Dir = filepath.Dir(strings.TrimPrefix(url, "unix://")) // conmon leaves a file named oom in it
 	cmd.Stderr = &lineLogger{log: log}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 	// What Podman started may still hold its standard error; it is not waited for.

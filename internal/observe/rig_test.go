@@ -126,8 +126,7 @@ func (r *rig) created(name string) pod.Container {
 	}
 	b, err := r.fake.CreateSandbox(r.Context(), pod.SandboxSpec{Identity: id})
 	r.must(err)
-	_, err = r.fake.StartSandbox(r.Context(), b.ID)
-	r.must(err)
+	r.must(r.fake.StartSandbox(r.Context(), b.ID))
 	id.Kind, id.Container = pod.KindContainer, name
 	c, err := r.fake.CreateContainer(r.Context(), pod.ContainerSpec{Identity: id, SandboxID: b.ID, Image: busybox, ImageID: r.image})
 	r.must(err)

@@ -95,19 +95,16 @@ func sandboxGenerator(spec pod.SandboxSpec) specgen.PodSpecGenerator {
 }
 
 // StartSandbox starts the infra container.
-func (d *Driver) StartSandbox(ctx context.Context, id string) (pod.Sandbox, error) {
+func (d *Driver) StartSandbox(ctx context.Context, id string) error {
 	ctx, err := d.call(ctx)
 	if err != nil {
-		return pod.Sandbox{}, err
+		return err
 	}
 	infra, err := d.infraOf(ctx, id)
 	if err != nil {
-		return pod.Sandbox{}, err
+		return err
 	}
-	if err := containers.Start(ctx, infra, nil); err != nil {
-		return pod.Sandbox{}, classify("start the infra container of pod", id, err)
-	}
-	return d.inspectInfra(ctx, infra)
+	return classify("start the infra container of pod", id, containers.Start(ctx, infra, nil))
 }
 
 func (d *Driver) infraOf(ctx context.Context, id string) (string, error) {

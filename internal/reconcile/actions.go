@@ -34,7 +34,7 @@ func (r *run) ensureImage(ctx context.Context, a lifecycle.Action) error {
 	if err != nil {
 		return err
 	}
-	res, err := r.l.o.Images.Ensure(ctx, name, c.ImagePullPolicy)
+	res, err := r.image(ctx, name, c)
 	if err != nil {
 		return err
 	}
@@ -50,6 +50,17 @@ func (r *run) ensureImage(ctx context.Context, a lifecycle.Action) error {
 	r.images[a.Container] = res.ID
 	r.mu.Unlock()
 	return nil
+}
+
+// image trusts what was observed where the policy asks no more than that the
+// image is present. An image that was removed behind the agent's back fails the
+// creation; the try after that asks.
+func (r *run) image(ctx context.Context, name string, c *corev1.Container) (pod.ImageResult, error) {
+	failed := lifecycle.FindBackoff(r.snap.Desired.Backoffs, c.Name, pod.BackoffCreate).Failures > 0
+	if id := r.snap.Observed.Images[name]; id != "" && c.ImagePullPolicy != corev1.PullAlways && !failed {
+		return pod.ImageResult{ID: id}, nil
+	}
+	return r.l.o.Images.Ensure(ctx, name, c.ImagePullPolicy)
 }
 
 func (r *run) prepareVolumes(ctx context.Context) error {
@@ -76,19 +87,36 @@ func (r *run) startSandbox(ctx context.Context, a lifecycle.Action) error {
 	r.mu.Lock()
 	id := cmp.Or(a.ID, r.sandboxID)
 	r.mu.Unlock()
-	b, err := r.l.o.Runtime.StartSandbox(ctx, id)
-	if err != nil {
+	if err := r.l.o.Runtime.StartSandbox(ctx, id); err != nil {
 		return r.lost(err, pod.Facts{GoneSandboxes: []pod.Gone{{ID: id}}})
-	}
-	r.observed(pod.Facts{Sandboxes: []pod.Sandbox{b}})
-	if !b.State.Live() {
-		return broken(a.Op, b.Name, b.State)
 	}
 	return nil
 }
 
-// broken is the failure of a call that reported success: what comes after it
-// must not be done, and it must not be repeated at once.
+// inspectSandbox asks for the addresses of a sandbox that was just started. No
+// start of a container waits for it.
+func (r *run) inspectSandbox(ctx context.Context, a lifecycle.Action) {
+	r.mu.Lock()
+	id := cmp.Or(a.ID, r.sandboxID)
+	r.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, r.l.o.CallTimeout)
+	defer cancel()
+	b, err := r.l.o.Runtime.InspectSandbox(ctx, id)
+	if err != nil {
+		r.l.o.Log.Debug("a started sandbox can't be inspected; the next plan starts it again", "pod_uid", r.snap.Desired.UID, "err", err)
+		return
+	}
+	r.observed(pod.Facts{Sandboxes: []pod.Sandbox{b}})
+	if !b.State.Live() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.succeeded = slices.DeleteFunc(r.succeeded, func(s lifecycle.Action) bool { return s.Op == a.Op })
+		r.failures = append(r.failures, failure{action: a, err: broken(a.Op, b.Name, b.State)})
+	}
+}
+
+// broken is the failure of a call that reported success: it must not be
+// repeated at once.
 func broken(op lifecycle.Op, name string, s pod.RunState) error {
 	return &pod.Error{Class: pod.Internal, Op: string(op), Object: name, Err: fmt.Errorf("the runtime reports success, and yet it is %s", s)}
 }

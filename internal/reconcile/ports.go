@@ -23,9 +23,10 @@ import (
 // succeeds.
 type Runtime interface {
 	CreateSandbox(ctx context.Context, spec pod.SandboxSpec) (pod.Sandbox, error)
-	// StartSandbox starts the infra container and nothing else; the result has
-	// the addresses.
-	StartSandbox(ctx context.Context, id string) (pod.Sandbox, error)
+	// StartSandbox starts the infra container and nothing else.
+	StartSandbox(ctx context.Context, id string) error
+	// InspectSandbox describes a sandbox, addresses included.
+	InspectSandbox(ctx context.Context, id string) (pod.Sandbox, error)
 	// RemoveSandbox ends and removes the Podman pod with all its containers,
 	// allowing those that still run the grace given (0: kill).
 	RemoveSandbox(ctx context.Context, id string, grace time.Duration) error

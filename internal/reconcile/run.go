@@ -72,6 +72,9 @@ func (l *Loop) carryOut(ctx context.Context, snap pod.Snapshot, actions []lifecy
 				errs[i] = r.take(ctx, a)
 			}
 			close(done[i])
+			if errs[i] == nil && a.Op == lifecycle.OpStartSandbox {
+				r.inspectSandbox(ctx, a)
+			}
 			r.write(ctx)
 		})
 	}

@@ -112,9 +112,16 @@ func (t *trial) removeLater(b pod.Sandbox) {
 func (t *trial) running() (pod.SandboxSpec, pod.Sandbox) {
 	t.Helper()
 	spec := t.spec()
-	b, err := t.h.Runtime.StartSandbox(t.ctx(), t.create(spec).ID)
+	return spec, t.start(t.create(spec).ID)
+}
+
+// start starts a sandbox and describes it.
+func (t *trial) start(id string) pod.Sandbox {
+	t.Helper()
+	t.must(t.h.Runtime.StartSandbox(t.ctx(), id))
+	b, err := t.h.Runtime.InspectSandbox(t.ctx(), id)
 	t.must(err)
-	return spec, b
+	return b
 }
 
 // containerSpec is a container in the sandbox whose process does as told. Its

@@ -93,16 +93,14 @@ func sandboxStarts(t *trial) {
 	b := t.create(spec)
 	c, err := t.h.Runtime.CreateContainer(t.ctx(), t.containerSpec(spec, b, Script{}))
 	t.must(err)
-	started, err := t.h.Runtime.StartSandbox(t.ctx(), b.ID)
-	t.must(err)
+	started := t.start(b.ID)
 	if started.ID != b.ID || started.InfraID == "" || started.State != pod.RunRunning || started.StartedAt.IsZero() || len(started.IPs) == 0 {
 		t.Errorf("started %#v", started)
 	}
 	if got := t.inspect(c.ID); got.State != pod.RunCreated {
 		t.Errorf("the container is %s", got.State)
 	}
-	again, err := t.h.Runtime.StartSandbox(t.ctx(), b.ID)
-	t.must(err)
+	again := t.start(b.ID)
 	wantSandbox(t.T, again, started)
 	if !again.StartedAt.Equal(started.StartedAt) || len(again.IPs) != len(started.IPs) {
 		t.Errorf("started again as %#v; was %#v", again, started)
@@ -112,8 +110,7 @@ func sandboxStarts(t *trial) {
 func hostNetwork(t *trial) {
 	spec := t.spec()
 	spec.HostNetwork, spec.Hostname = true, ""
-	b, err := t.h.Runtime.StartSandbox(t.ctx(), t.create(spec).ID)
-	t.must(err)
+	b := t.start(t.create(spec).ID)
 	if b.State != pod.RunRunning || len(b.IPs) != 0 {
 		t.Errorf("state %s, addresses %v", b.State, b.IPs)
 	}
@@ -132,8 +129,7 @@ func sandboxRestarts(t *trial) {
 	if !t.h.Machine.Runs(c.ID) {
 		t.Error("the container ended with the infra container")
 	}
-	again, err := t.h.Runtime.StartSandbox(t.ctx(), b.ID)
-	t.must(err)
+	again := t.start(b.ID)
 	if again.State != pod.RunRunning || !again.StartedAt.After(b.StartedAt) || len(again.IPs) == 0 {
 		t.Errorf("started again: %#v", again)
 	}
@@ -168,10 +164,9 @@ func sandboxRemovedGently(t *trial) {
 }
 
 func sandboxAbsent(t *trial) {
-	_, err := t.h.Runtime.StartSandbox(t.ctx(), absentID)
-	t.wantClass(err, pod.NotFound)
+	t.wantClass(t.h.Runtime.StartSandbox(t.ctx(), absentID), pod.NotFound)
 	t.must(t.h.Runtime.RemoveSandbox(t.ctx(), absentID, 0))
-	_, err = t.h.Observer.InspectSandbox(t.ctx(), absentID)
+	_, err := t.h.Observer.InspectSandbox(t.ctx(), absentID)
 	t.wantClass(err, pod.NotFound)
 }
 

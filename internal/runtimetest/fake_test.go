@@ -42,7 +42,8 @@ func inBubble(t *testing.T, test func(b *bench)) {
 		}
 		box, err := b.f.CreateSandbox(t.Context(), pod.SandboxSpec{Identity: b.id})
 		b.must(err)
-		b.box, err = b.f.StartSandbox(t.Context(), box.ID)
+		b.must(b.f.StartSandbox(t.Context(), box.ID))
+		b.box, err = b.f.InspectSandbox(t.Context(), box.ID)
 		b.must(err)
 		test(b)
 	})
@@ -261,8 +262,7 @@ func TestDeadInfraContainerTakesTheNetworkAlong(t *testing.T) {
 		if _, err := b.f.StartContainer(b.Context(), created.ID); pod.ClassOf(err) != pod.Conflict {
 			b.Errorf("started without a network: %v", err)
 		}
-		_, err = b.f.StartSandbox(b.Context(), b.box.ID)
-		b.must(err)
+		b.must(b.f.StartSandbox(b.Context(), b.box.ID))
 		if b.f.Connected(c.ID) {
 			b.Error("it is in a network that was made after it")
 		}

@@ -75,17 +75,17 @@ func (f *Fake) holder(k *call, name string, want pod.Identity) (string, error) {
 }
 
 // StartSandbox implements reconcile.Runtime.
-func (f *Fake) StartSandbox(ctx context.Context, id string) (pod.Sandbox, error) {
-	return act(ctx, f, Call{Op: OpStartSandbox, Object: id}, func(k *call) (pod.Sandbox, error) {
+func (f *Fake) StartSandbox(ctx context.Context, id string) error {
+	_, err := act(ctx, f, Call{Op: OpStartSandbox, Object: id}, func(k *call) (struct{}, error) {
 		b, err := f.mySandbox(k.Op, id)
 		switch {
 		case err != nil:
-			return pod.Sandbox{}, err
+			return struct{}{}, err
 		case k.lies() || b.State.Live():
-			return b.Sandbox, nil
+			return struct{}{}, nil
 		}
 		if port, taken := f.portTaken(b); taken {
-			return pod.Sandbox{}, refuse(pod.Conflict, k.Op, id, fmt.Sprintf("host port %d is in use", port))
+			return struct{}{}, refuse(pod.Conflict, k.Op, id, fmt.Sprintf("host port %d is in use", port))
 		}
 		f.run(b.infra, Script{}, k.fault)
 		b.State, b.StartedAt, b.ExitedAt = pod.RunRunning, b.infra.StartedAt, time.Time{}
@@ -93,8 +93,9 @@ func (f *Fake) StartSandbox(ctx context.Context, id string) (pod.Sandbox, error)
 			f.serial++
 			b.IPs = []string{f.address()}
 		}
-		return b.Sandbox, nil
+		return struct{}{}, nil
 	})
+	return err
 }
 
 func (f *Fake) portTaken(b *sandbox) (int32, bool) {

@@ -128,6 +128,7 @@ func (p *Service) Start() error {
 	}
 	cmd := exec.Command("podman", "system", "service", "--time=0", p.URL)
 	cmd.Env = append(os.Environ(), p.Env...)
+	cmd.Dir = p.Dir // conmon leaves a file named oom in it
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	err = cmd.Start()
