@@ -55,6 +55,7 @@ type agent struct {
 	volumes     *volume.Volumes
 	observe     *observe.Observer
 	loop        *reconcile.Loop
+	oom         node.OOMKills
 	sources     []source
 	parser      manifest.Parser
 }
@@ -154,7 +155,7 @@ func (a *agent) findPodman(ctx context.Context) (stop func()) {
 
 func (a *agent) build() error {
 	var err error
-	a.driver, err = podman.New(podman.Options{URL: a.url, Node: a.store.NodeID(), Log: a.log})
+	a.driver, err = podman.New(podman.Options{URL: a.url, Node: a.store.NodeID(), OOMKilled: a.oom.Killed, Log: a.log})
 	if err != nil {
 		return err
 	}
@@ -198,6 +199,7 @@ func (a *agent) run(ctx context.Context) error {
 	manager := serviceManager{log: a.log}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return api.Serve(ctx, listener, handler, a.log) })
+	g.Go(func() error { return a.followKernel(ctx) })
 	g.Go(func() error { return a.follow(ctx) })
 	g.Go(func() error { return a.reconcile(ctx) })
 	for _, s := range a.sources {
@@ -218,6 +220,15 @@ func (a *agent) follow(ctx context.Context) error {
 		return nil // the agent stops
 	}
 	return a.observe.Run(ctx)
+}
+
+// followKernel learns which containers the kernel killed for memory. An agent
+// that may not read the kernel's log believes Podman.
+func (a *agent) followKernel(ctx context.Context) error {
+	if err := a.oom.Follow(ctx); err != nil {
+		a.log.Warn("the kernel's log can't be read: containers killed for memory may be taken to have exited", "err", err)
+	}
+	return nil
 }
 
 // reconcile starts once it is known what Podman has: a plan made without that

@@ -1,4 +1,5 @@
-// Package node knows the machine: so far, its addresses. It owns no goroutine.
+// Package node knows the machine: its addresses, and the containers that the
+// kernel killed for memory. It owns no goroutine.
 package node
 
 import (

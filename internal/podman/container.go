@@ -19,6 +19,9 @@ import (
 // logSize caps a container's log, as kubelet's containerLogMaxSize does.
 const logSize = 10 << 20
 
+// killed is the exit code of a process that SIGKILL ended.
+const killed = 128 + 9
+
 // defaultPath is what other runtimes give to a container whose image sets no
 // PATH; Podman 4.3 gives none.
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -41,6 +44,7 @@ func (d *Driver) CreateContainer(ctx context.Context, s pod.ContainerSpec) (pod.
 	} else if err != nil {
 		return pod.Container{}, err
 	}
+	d.mine.Store(made.ID, nil)
 	return pod.Container{
 		Key: s.Key, UID: s.UID, Container: s.Container, Kind: s.Kind, ID: made.ID, Name: name, SandboxID: s.SandboxID,
 		Attempt: s.Attempt, Revision: s.Revision, State: pod.RunCreated, Image: s.Image, ImageID: s.ImageID, CreatedAt: normalize(time.Now()),
@@ -66,7 +70,7 @@ func (d *Driver) adoptContainer(ctx context.Context, s pod.ContainerSpec, g *spe
 			return d.container(data, id), nil
 		}
 	}
-	if err := d.RemoveContainer(ctx, name); err != nil {
+	if err := d.remove(ctx, name); err != nil {
 		return pod.Container{}, err
 	}
 	made, err := containers.CreateWithSpec(ctx, g, nil)
@@ -153,6 +157,9 @@ func (d *Driver) StartContainer(ctx context.Context, id string) (pod.Container, 
 	if err != nil {
 		return pod.Container{}, err
 	}
+	if err := d.mustOwn(ctx, id); err != nil {
+		return pod.Container{}, err
+	}
 	startErr := classify("start container", id, containers.Start(ctx, id, nil))
 	if startErr != nil && !errors.Is(startErr, pod.Invalid) {
 		return pod.Container{}, startErr
@@ -165,6 +172,9 @@ func (d *Driver) StartContainer(ctx context.Context, id string) (pod.Container, 
 func (d *Driver) StopContainer(ctx context.Context, id string, grace time.Duration) (pod.Container, error) {
 	ctx, err := d.call(ctx)
 	if err != nil {
+		return pod.Container{}, err
+	}
+	if err := d.mustOwn(ctx, id); err != nil {
 		return pod.Container{}, err
 	}
 	options := new(containers.StopOptions).WithTimeout(seconds(grace))
@@ -197,6 +207,17 @@ func (d *Driver) RemoveContainer(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
+	if err := d.mustOwn(ctx, id); errors.Is(err, pod.NotFound) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	d.mine.Delete(id)
+	return d.remove(ctx, id)
+}
+
+// remove takes a name too, and storage that Podman itself does not know.
+func (d *Driver) remove(ctx context.Context, id string) error {
 	reports, err := containers.Remove(ctx, id, new(containers.RemoveOptions).WithForce(true).WithVolumes(true).WithTimeout(0))
 	for _, r := range reports {
 		err = errors.Join(err, r.Err)
@@ -225,6 +246,16 @@ func (d *Driver) InspectContainer(ctx context.Context, id string) (pod.Container
 	return d.container(data, identity), nil
 }
 
+// mustOwn fails with NotFound for a container that is not the node's. What was
+// seen to be is not asked for again: labels never change.
+func (d *Driver) mustOwn(ctx context.Context, id string) error {
+	if _, ok := d.mine.Load(id); ok {
+		return nil
+	}
+	_, err := d.InspectContainer(ctx, id)
+	return err
+}
+
 // owned is the identity on the labels, or NotFound: what is not the node's does
 // not exist for it.
 func (d *Driver) owned(data *define.InspectContainerData) (pod.Identity, error) {
@@ -236,6 +267,7 @@ func (d *Driver) owned(data *define.InspectContainerData) (pod.Identity, error) 
 	if err != nil || id.Node != d.o.Node {
 		return id, &pod.Error{Class: pod.NotFound, Op: "find among this node's containers", Object: data.Name, Err: fmt.Errorf("its labels are not this node's")}
 	}
+	d.mine.Store(data.ID, nil)
 	return id, nil
 }
 
@@ -246,6 +278,9 @@ func (d *Driver) container(data *define.InspectContainerData, id pod.Identity) p
 		Image: data.ImageName, ImageID: data.Image, PID: data.State.Pid,
 		ExitCode: int(data.State.ExitCode), OOMKilled: data.State.OOMKilled, Error: data.State.Error,
 		CreatedAt: normalize(data.Created), StartedAt: normalize(data.State.StartedAt), FinishedAt: normalize(data.State.FinishedAt),
+	}
+	if c.ExitCode == killed && c.State == pod.RunExited && d.o.OOMKilled != nil {
+		c.OOMKilled = c.OOMKilled || d.o.OOMKilled(c.ID)
 	}
 	if data.HostConfig != nil && data.HostConfig.LogConfig != nil {
 		c.LogPath = data.HostConfig.LogConfig.Path

@@ -28,7 +28,10 @@ type Options struct {
 	URL string
 	// Node is the identity that labels carry.
 	Node string
-	Log  *slog.Logger
+	// OOMKilled says of a container's ID whether the kernel killed a process of
+	// it for memory; nil: only Podman is believed.
+	OOMKilled func(id string) bool
+	Log       *slog.Logger
 }
 
 // Driver speaks to one Podman service.
@@ -41,6 +44,8 @@ type Driver struct {
 	// infra remembers, by Podman pod, the infra containers just created, which
 	// saves an inspection on the way to the first start.
 	infra sync.Map
+	// mine remembers the IDs that were seen to carry the node's labels.
+	mine sync.Map
 	// paths remembers, by image ID, whether the image sets PATH.
 	paths sync.Map
 }

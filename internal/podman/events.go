@@ -92,6 +92,12 @@ func (d *Driver) translate(e entities.Event) (pod.RuntimeEvent, bool) {
 	if !ok || e.Type != string(events.Container) || attributes[pod.LabelNode] != d.o.Node {
 		return pod.RuntimeEvent{}, false
 	}
+	if _, err := pod.ParseLabels(attributes); err != nil {
+		return pod.RuntimeEvent{}, false
+	}
+	if kind == pod.EventRemoved {
+		d.mine.Delete(e.Actor.ID)
+	}
 	out := pod.RuntimeEvent{Kind: kind, ID: e.Actor.ID, At: time.Unix(0, e.TimeNano)}
 	if attributes[pod.LabelKind] == string(pod.KindSandbox) {
 		out.SandboxID = attributes["podId"] // empty on the event of its death

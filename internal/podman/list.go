@@ -31,7 +31,9 @@ func (d *Driver) List(ctx context.Context) ([]pod.Sandbox, []pod.Container, erro
 			d.o.Log.Warn("a container carries this node's label but not all others; leaving it alone", "container", c.ID, "err", err)
 			continue
 		}
+		d.mine.Store(c.ID, nil)
 		if id.Kind == pod.KindSandbox {
+			d.mine.Store(c.Pod, nil)
 			boxes = append(boxes, listedSandbox(c, id))
 		} else {
 			all = append(all, listedContainer(c, id))

@@ -32,6 +32,7 @@ func (d *Driver) CreateSandbox(ctx context.Context, spec pod.SandboxSpec) (pod.S
 		return pod.Sandbox{}, err
 	}
 	d.infra.Store(made.Id, spec.RuntimeName())
+	d.mine.Store(made.Id, nil)
 	return pod.Sandbox{
 		Key: spec.Key, UID: spec.UID, ID: made.Id, Name: name, Attempt: spec.Attempt, Revision: spec.Revision, Hash: spec.Hash,
 		State: pod.RunCreated, CreatedAt: normalize(time.Now()),
@@ -148,6 +149,7 @@ func (d *Driver) inspectInfra(ctx context.Context, infra string) (pod.Sandbox, e
 	if err != nil {
 		return pod.Sandbox{}, err
 	}
+	d.mine.Store(data.Pod, nil)
 	return pod.Sandbox{
 		Key: id.Key, UID: id.UID, ID: data.Pod, InfraID: data.ID, Name: id.SandboxName(),
 		Attempt: id.Attempt, Revision: id.Revision, Hash: id.Hash,
@@ -184,6 +186,13 @@ func (d *Driver) RemoveSandbox(ctx context.Context, id string, grace time.Durati
 	ctx, err := d.call(ctx)
 	if err != nil {
 		return err
+	}
+	if _, ok := d.mine.LoadAndDelete(id); !ok {
+		if _, err := d.InspectSandbox(ctx, id); errors.Is(err, pod.NotFound) {
+			return nil
+		} else if err != nil {
+			return err
+		}
 	}
 	d.infra.Delete(id)
 	force := new(pods.RemoveOptions).WithForce(true).WithTimeout(seconds(grace))
