@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -81,17 +80,17 @@ func (s *session) describePod(ctx context.Context, name string) error {
 	d.field("QoS Class", string(p.Status.QOSClass))
 	s.describeEvents(d, events)
 	describeTransitions(d, transitions)
-	return d.out.Flush()
+	return d.out.flush()
 }
 
 // sections writes kubectl's indented "Name:  value" lines.
 type sections struct {
-	out    *tabwriter.Writer
+	out    *aligned
 	indent string
 }
 
 func newSections(w io.Writer) *sections {
-	return &sections{out: tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)}
+	return &sections{out: newAligned(w, 0, 8, 2)}
 }
 
 func (d *sections) line(cells ...string) {

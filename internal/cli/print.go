@@ -15,19 +15,40 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// table prints aligned columns as kubectl does, without spaces at the ends of
-// lines.
+// aligned is a tabwriter that leaves no spaces at the ends of lines.
+type aligned struct {
+	*tabwriter.Writer
+	lines bytes.Buffer
+	to    io.Writer
+}
+
+func newAligned(to io.Writer, minWidth, tabWidth, padding int) *aligned {
+	a := &aligned{to: to}
+	a.Writer = tabwriter.NewWriter(&a.lines, minWidth, tabWidth, padding, ' ', 0)
+	return a
+}
+
+func (a *aligned) flush() error {
+	if err := a.Flush(); err != nil {
+		return err
+	}
+	for line := range bytes.Lines(a.lines.Bytes()) {
+		if _, err := fmt.Fprintf(a.to, "%s\n", bytes.TrimRight(line, " \n")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// table prints aligned columns as kubectl does.
 type table struct {
-	out    *tabwriter.Writer
-	lines  *bytes.Buffer
-	to     io.Writer
+	out    *aligned
 	header []string
 	rows   int
 }
 
 func newTable(w io.Writer, header ...string) *table {
-	var lines bytes.Buffer
-	return &table{out: tabwriter.NewWriter(&lines, 6, 4, 3, ' ', 0), lines: &lines, to: w, header: header}
+	return &table{out: newAligned(w, 6, 4, 3), header: header}
 }
 
 // row adds a row; the header goes out with the first.
@@ -49,17 +70,7 @@ func (t *table) line(cells []string) {
 	fmt.Fprintln(t.out)
 }
 
-func (t *table) flush() error {
-	if err := t.out.Flush(); err != nil {
-		return err
-	}
-	for line := range bytes.Lines(t.lines.Bytes()) {
-		if _, err := fmt.Fprintf(t.to, "%s\n", bytes.TrimRight(line, " \n")); err != nil {
-			return err
-		}
-	}
-	return nil
-}
+func (t *table) flush() error { return t.out.flush() }
 
 // printable takes out what would break the columns or steer the terminal: these
 // texts come from manifests, containers and registries.
