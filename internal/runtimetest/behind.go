@@ -76,6 +76,7 @@ func (f *Fake) StartByHand(id string) {
 			return
 		}
 		f.run(c, c.script, Fault{})
+		c.stray = true
 		if b := f.sandboxes[c.SandboxID]; b != nil && b.infra == c {
 			b.State, b.StartedAt, b.ExitedAt = pod.RunRunning, c.StartedAt, time.Time{}
 		}

@@ -63,6 +63,7 @@ func (f *Fake) StartContainer(ctx context.Context, id string) (pod.Container, er
 		case c.script.Broken != "":
 			return c.Container, refuse(pod.Invalid, k.Op, c.Name, c.script.Broken)
 		}
+		f.checkAlone(c)
 		f.run(c, c.script, k.fault)
 		return c.Container, nil
 	})

@@ -98,6 +98,7 @@ type container struct {
 	kill    *time.Timer   // when the grace is over
 	killAt  time.Time     // of kill
 	byHand  bool          // a person is stopping it
+	stray   bool          // a person started it
 	ended   chan struct{} // closed at the end of a run
 	silent  bool          // its end is not reported
 }
