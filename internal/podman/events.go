@@ -54,6 +54,7 @@ func (d *Driver) Events(ctx context.Context, since time.Time, ready func(), fn f
 		return classify("follow events of", d.o.URL, resp.Process(nil))
 	}
 	ready()
+	ends := ends{}
 	decoder := json.NewDecoder(resp.Body)
 	for {
 		var e entities.Event
@@ -63,7 +64,7 @@ func (d *Driver) Events(ctx context.Context, since time.Time, ready func(), fn f
 			}
 			return &pod.Error{Class: pod.Unavailable, Op: "follow events of", Object: d.o.URL, Err: err}
 		}
-		if out, ok := d.translate(e); ok {
+		if out, ok := d.translate(e, ends); ok {
 			fn(out)
 		}
 	}
@@ -83,13 +84,20 @@ var eventKinds = map[events.Status]pod.EventKind{
 
 // translate drops what does not matter or is not the node's. Labels stand among
 // the attributes.
-func (d *Driver) translate(e entities.Event) (pod.RuntimeEvent, bool) {
+func (d *Driver) translate(e entities.Event, ends ends) (pod.RuntimeEvent, bool) {
 	if e.Type == string(events.Image) {
 		return pod.RuntimeEvent{Kind: pod.EventImage, At: time.Unix(0, e.TimeNano)}, true
 	}
 	attributes := e.Actor.Attributes
+	if e.Type != string(events.Container) || attributes[pod.LabelNode] != d.o.Node {
+		return pod.RuntimeEvent{}, false
+	}
 	kind, ok := eventKinds[events.Status(e.Action)]
-	if !ok || e.Type != string(events.Container) || attributes[pod.LabelNode] != d.o.Node {
+	if ends.stopped(e) {
+		kind, ok = pod.EventStopped, true
+	}
+	ends.follow(e)
+	if !ok {
 		return pod.RuntimeEvent{}, false
 	}
 	if _, err := pod.ParseLabels(attributes); err != nil {
@@ -106,4 +114,47 @@ func (d *Driver) translate(e entities.Event) (pod.RuntimeEvent, bool) {
 		out.ExitCode, _ = strconv.Atoi(attributes["containerExitCode"]) // a hint: an inspection follows
 	}
 	return out, true
+}
+
+// ends follows the ends of this node's containers, by ID, to tell `podman stop`
+// from an end of a container's own: Podman 4 mostly reports no stop, for by the
+// time that it would the container counts as ended. But who stops a container
+// cleans up after it, as the process that Podman starts at every end does: a
+// second clean-up is the sign of a stop.
+type ends map[string]end
+
+type end struct {
+	at    time.Time
+	clean bool // it has been cleaned up once
+}
+
+// stopTakes is how long after an end the clean-up of a stop may come. Later it
+// is of another command, on a container that had ended by itself.
+const stopTakes = 10 * time.Second
+
+// follow takes every event of the stream. A container is forgotten when it is
+// started again or removed, and when it is too late for a stop.
+func (l ends) follow(e entities.Event) {
+	at := time.Unix(0, e.TimeNano)
+	switch id := e.Actor.ID; events.Status(e.Action) {
+	case events.Exited:
+		for other, was := range l {
+			if at.Sub(was.at) > stopTakes {
+				delete(l, other)
+			}
+		}
+		l[id] = end{at: at}
+	case events.Cleanup:
+		if was, ok := l[id]; ok {
+			l[id] = end{at: was.at, clean: true}
+		}
+	case events.Start, events.Remove:
+		delete(l, id)
+	}
+}
+
+// stopped reports whether the event is the second clean-up.
+func (l ends) stopped(e entities.Event) bool {
+	was := l[e.Actor.ID]
+	return events.Status(e.Action) == events.Cleanup && was.clean && time.Unix(0, e.TimeNano).Sub(was.at) <= stopTakes
 }
