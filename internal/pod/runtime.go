@@ -43,8 +43,10 @@ type ContainerSpec struct {
 	Args    []string
 	Env     []EnvVar
 	Mounts  []Mount
-	// HostPID shares the host's processes.
+	// HostPID shares the host's processes, HostIPC its shared memory and message
+	// queues.
 	HostPID   bool
+	HostIPC   bool
 	Resources Resources
 	// StopTimeout is the pod's grace period.
 	StopTimeout time.Duration

@@ -111,6 +111,9 @@ func (d *Driver) generator(ctx context.Context, s pod.ContainerSpec) (*specgen.S
 	if s.HostPID {
 		g.PidNS = specgen.Namespace{NSMode: specgen.Host}
 	}
+	if s.HostIPC { // Podman 4.3 does not know it of a pod
+		g.IpcNS = specgen.Namespace{NSMode: specgen.Host}
+	}
 	g.ResourceLimits = limits(s.Resources)
 	g.LogConfiguration = &specgen.LogConfig{Driver: define.KubernetesLogging, Size: logSize}
 	g.RestartPolicy = define.RestartPolicyNo // the agent restarts

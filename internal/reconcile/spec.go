@@ -81,6 +81,7 @@ func containerSpec(node string, d pod.Desired, dc pod.DesiredContainer, c *corev
 		Args:        expand(c.Args, lookup),
 		Env:         env,
 		HostPID:     d.Pod.Spec.HostPID,
+		HostIPC:     d.Pod.Spec.HostIPC,
 		Resources:   resources(c),
 		StopTimeout: grace(d.Pod),
 		Annotations: d.Pod.Annotations,
