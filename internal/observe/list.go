@@ -16,6 +16,7 @@ func (o *Observer) list(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, o.o.CallTimeout)
 	defer cancel()
 	asOf := time.Now()
+	defer o.listingBegins(asOf)()
 	boxes, containers, err := o.o.Runtime.List(ctx)
 	if err != nil {
 		return err

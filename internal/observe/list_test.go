@@ -123,6 +123,25 @@ func TestHungListingHoldsUpNoEvent(t *testing.T) {
 	})
 }
 
+func TestOverdueListingIsTold(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.fake.Inject(runtimetest.Fault{Op: runtimetest.OpList, Times: 1, Delay: 40 * time.Second})
+		r.observer.Resync()
+		r.pass(10 * time.Second)
+		if err := r.observer.Health(); err != nil {
+			r.Errorf("a listing that takes 10 s: %v", err)
+		}
+		r.pass(20 * time.Second)
+		if err := r.observer.Health(); pod.ClassOf(err) != pod.Unavailable {
+			r.Errorf("a listing that takes 30 s: %v", err)
+		}
+		r.pass(20 * time.Second)
+		if err := r.observer.Health(); err != nil {
+			r.Errorf("it was answered: %v", err)
+		}
+	})
+}
+
 func TestFailedListingIsTakenAgainAndTold(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		r.fake.Inject(runtimetest.Fault{Op: runtimetest.OpList, Times: 5, Class: pod.Unavailable})

@@ -10,6 +10,7 @@ package observe
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -56,7 +57,9 @@ type Observer struct {
 	// stream is what is wrong with the event stream, listing with the last
 	// listing; nil: nothing.
 	stream, listing error
-	listed          bool // once at least
+	// listingSince is when the listing that is under way began; zero: none is.
+	listingSince time.Time
+	listed       bool // once at least
 }
 
 // hint is what the events since an ID was last looked at said of it.
@@ -82,14 +85,35 @@ func New(o Options) *Observer {
 // Synced is closed once the first full listing has been written.
 func (o *Observer) Synced() <-chan struct{} { return o.synced }
 
-// Health is nil while the stream is open and the last listing succeeded.
+// hungAfter is how long a listing may take until Podman counts as hung. A busy
+// one needs seconds; the call's own deadline is far off, for it costs Podman more
+// to be asked again than to answer late.
+const hungAfter = 20 * time.Second
+
+// Health is nil while the stream is open, the last listing succeeded and the one
+// under way, if any, is not overdue.
 func (o *Observer) Health() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.stream != nil {
 		return o.stream
 	}
+	if took := time.Since(o.listingSince); !o.listingSince.IsZero() && took > hungAfter {
+		return &pod.Error{Class: pod.Unavailable, Op: "observe Podman", Err: fmt.Errorf("it has given no answer for %s", took.Truncate(time.Second))}
+	}
 	return o.listing
+}
+
+// listingBegins notes when a listing begins, until the returned function is
+// called.
+func (o *Observer) listingBegins(at time.Time) (ends func()) {
+	set := func(at time.Time) {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.listingSince = at
+	}
+	set(at)
+	return func() { set(time.Time{}) }
 }
 
 // Resync asks for a full listing.
