@@ -39,7 +39,7 @@ func (b bodyRule) read(w http.ResponseWriter, r *http.Request) ([]byte, string, 
 	if enc := r.Header.Get("Content-Encoding"); enc != "" && !strings.EqualFold(enc, "identity") {
 		return nil, "", unsupported(fmt.Sprintf("Content-Encoding %q is not taken; send the body as it is", enc))
 	}
-	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, b.limit))
+	data, err := io.ReadAll(http.MaxBytesReader(innermost(w), r.Body, b.limit))
 	if err != nil {
 		return nil, "", err
 	}
@@ -47,6 +47,18 @@ func (b bodyRule) read(w http.ResponseWriter, r *http.Request) ([]byte, string, 
 	// itself: the server reads on to see whether the client goes away.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 	return data, media, nil
+}
+
+// innermost is the server's own writer. It alone can be told by MaxBytesReader
+// to let the client, which is still sending, read the answer before it closes.
+func innermost(w http.ResponseWriter) http.ResponseWriter {
+	for {
+		outer, ok := w.(interface{ Unwrap() http.ResponseWriter })
+		if !ok {
+			return w
+		}
+		w = outer.Unwrap()
+	}
 }
 
 func unsupported(message string) error {

@@ -201,3 +201,27 @@ func TestSlowHeaderIsGivenUp(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A client that sends more than is taken, and is still sending, gets to read why:
+// the connection is not closed under its hands. It was, most of the time.
+func TestTooLargeBodyIsAnswered(t *testing.T) {
+	path, stop := serve(t, newHost(t, nil))
+	client := http.Client{Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext:       func(context.Context, string, string) (net.Conn, error) { return net.Dial("unix", path) },
+	}}
+	body := strings.Repeat("# nothing\n", 500_000)
+	for range 10 {
+		resp, err := client.Post("http://x"+wire.PathManifests, "application/yaml", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode != http.StatusRequestEntityTooLarge {
+			t.Fatalf("the answer is %d", resp.StatusCode)
+		}
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+}
