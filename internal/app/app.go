@@ -179,7 +179,7 @@ func (a *agent) build() error {
 	return err
 }
 
-func (a *agent) run(ctx context.Context) error {
+func (a *agent) run(ctx context.Context) (err error) {
 	if err := a.store.Configure(ctx, a.configured()); err != nil {
 		return err
 	}
@@ -194,7 +194,7 @@ func (a *agent) run(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	defer closeSQL()
+	defer func() { err = errors.Join(err, closeSQL()) }()
 
 	manager := serviceManager{log: a.log}
 	g, ctx := errgroup.WithContext(ctx)
