@@ -90,6 +90,7 @@ func Run(ctx context.Context, cfg config.Config, log *slog.Logger) (err error) {
 	if err := a.build(); err != nil {
 		return err
 	}
+	defer a.driver.Close()
 	defer a.images.Close()
 	return a.run(ctx)
 }

@@ -2,21 +2,21 @@
 // them. It makes and ends sandboxes and containers for the reconciler, and
 // reports what there is, and what happens, to the observer.
 //
-// A Driver owns no goroutine. Its calls carry their caller's deadline to Podman
-// and give errors a class; they work again once a service that was away is back.
-// Only what carries the node's label is ever touched or reported.
+// A Driver owns no goroutine but those of its idle connections, which Close
+// ends. Its calls carry their caller's deadline to Podman and give errors a
+// class; they work again once a service that was away is back. Only what carries
+// the node's labels is ever touched or reported.
 package podman
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
+	"net/http"
 	"strings"
 	"sync"
-	"time"
+	"sync/atomic"
 
-	"github.com/containers/podman/v4/pkg/bindings"
 	"github.com/containers/podman/v4/pkg/bindings/system"
 
 	"podstead.io/podstead/internal/pod"
@@ -38,13 +38,16 @@ type Options struct {
 type Driver struct {
 	o Options
 
-	mu   sync.Mutex
-	conn context.Context // holds the bindings' connection; nil before the first call
+	transport *http.Transport
+	// connection holds the bindings' connection; nil before the first call.
+	connection atomic.Pointer[context.Context]
 
-	// infra remembers, by Podman pod, the infra containers just created, which
-	// saves an inspection on the way to the first start.
+	// infra remembers, by the ID of a Podman pod of the node's, its infra
+	// container's ID, or name while the ID was not heard of. It saves an
+	// inspection, as do the next two.
 	infra sync.Map
-	// mine remembers the IDs that were seen to carry the node's labels.
+	// mine remembers the IDs of containers that carry the node's labels; true:
+	// made by this driver and not started yet.
 	mine sync.Map
 	// paths remembers, by image ID, whether the image sets PATH.
 	paths sync.Map
@@ -52,56 +55,15 @@ type Driver struct {
 
 // New makes a driver. It does not connect: the service may come later.
 func New(o Options) (*Driver, error) {
-	if !strings.HasPrefix(o.URL, "unix://") {
+	socket, ok := strings.CutPrefix(o.URL, "unix://")
+	if !ok || !strings.HasPrefix(socket, "/") {
 		return nil, &pod.Error{Class: pod.Invalid, Op: "use Podman at", Object: o.URL, Err: errors.New("give the path of its socket as unix:///path")}
 	}
-	return &Driver{o: o}, nil
+	return &Driver{o: o, transport: newTransport(socket)}, nil
 }
 
-// callContext ends with the caller's context and holds the bindings' connection.
-type callContext struct {
-	context.Context
-	conn context.Context
-}
-
-func (c callContext) Value(key any) any {
-	if v := c.conn.Value(key); v != nil {
-		return v
-	}
-	return c.Context.Value(key)
-}
-
-// call prepares a context for the bindings. They ping the service once, when
-// the connection is made; it redials by itself afterwards.
-func (d *Driver) call(ctx context.Context) (context.Context, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.conn == nil {
-		conn, err := bindings.NewConnection(ctx, d.o.URL)
-		if err != nil {
-			return nil, classify("connect to Podman at", d.o.URL, err)
-		}
-		d.conn = context.WithoutCancel(conn)
-	}
-	return callContext{Context: ctx, conn: d.conn}, nil
-}
-
-// Ping asks for a sign of life.
-func (d *Driver) Ping(ctx context.Context) error {
-	ctx, err := d.call(ctx)
-	if err != nil {
-		return err
-	}
-	client, err := bindings.GetClient(ctx)
-	if err != nil {
-		return classify("ping Podman at", d.o.URL, err)
-	}
-	resp, err := client.DoRequest(ctx, nil, "GET", "/_ping", nil, nil)
-	if err != nil {
-		return classify("ping Podman at", d.o.URL, err)
-	}
-	return resp.Body.Close()
-}
+// Close ends the idle connections.
+func (d *Driver) Close() { d.transport.CloseIdleConnections() }
 
 // Version is the service's version, such as 4.3.1.
 func (d *Driver) Version(ctx context.Context) (string, error) {
@@ -119,32 +81,7 @@ func (d *Driver) Version(ctx context.Context) (string, error) {
 	return v.Server.Version, nil
 }
 
-// normalize makes a time of Podman's comparable with one that the store kept:
-// UTC, whole microseconds, and Podman's year 1 is no time.
-func normalize(t time.Time) time.Time {
-	if t.Year() <= 1 || t.Unix() <= 0 {
-		return time.Time{}
-	}
-	return t.UTC().Truncate(time.Microsecond)
-}
-
-// runState translates libpod's states.
-func runState(s string) pod.RunState {
-	switch s {
-	case "configured", "created", "initialized":
-		return pod.RunCreated
-	case "running", "stopping":
-		return pod.RunRunning
-	case "paused":
-		return pod.RunPaused
-	case "stopped", "exited", "removing":
-		return pod.RunExited
-	default:
-		return pod.RunUnknown
-	}
-}
-
 // foreign is the error about an object with a name of ours that is not ours.
 func foreign(op, name string) error {
-	return &pod.Error{Class: pod.Conflict, Op: op, Object: name, Err: fmt.Errorf("something that does not belong to this node has the name; remove it with podman, or rename it")}
+	return &pod.Error{Class: pod.Conflict, Op: op, Object: name, Err: errors.New("something that does not belong to this node has the name; remove it with podman, or rename it")}
 }

@@ -54,6 +54,8 @@ func classOf(err error) pod.Class {
 			return pod.Conflict
 		case http.StatusBadRequest:
 			return pod.Invalid
+		case http.StatusServiceUnavailable: // see answering
+			return pod.Unavailable
 		}
 		return pod.Internal
 	case errors.As(err, &connect), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):

@@ -31,9 +31,9 @@ func (d *Driver) List(ctx context.Context) ([]pod.Sandbox, []pod.Container, erro
 			d.o.Log.Warn("a container carries this node's label but not all others; leaving it alone", "container", c.ID, "err", err)
 			continue
 		}
-		d.mine.Store(c.ID, nil)
+		d.mine.LoadOrStore(c.ID, false)
 		if id.Kind == pod.KindSandbox {
-			d.mine.Store(c.Pod, nil)
+			d.infra.Store(c.Pod, c.ID)
 			boxes = append(boxes, listedSandbox(c, id))
 		} else {
 			all = append(all, listedContainer(c, id))
@@ -43,19 +43,21 @@ func (d *Driver) List(ctx context.Context) ([]pod.Sandbox, []pod.Container, erro
 }
 
 func listedSandbox(c entities.ListContainer, id pod.Identity) pod.Sandbox {
+	started, exited := normalize(time.Unix(c.StartedAt, 0)), normalize(time.Unix(c.ExitedAt, 0))
 	return pod.Sandbox{
 		Key: id.Key, UID: id.UID, ID: c.Pod, InfraID: c.ID, Name: c.PodName,
-		Attempt: id.Attempt, Revision: id.Revision, Hash: id.Hash, State: runState(c.State),
-		CreatedAt: normalize(c.Created), StartedAt: normalize(time.Unix(c.StartedAt, 0)), ExitedAt: normalize(time.Unix(c.ExitedAt, 0)),
+		Attempt: id.Attempt, Revision: id.Revision, Hash: id.Hash, State: runState(c.State, started, exited),
+		CreatedAt: normalize(c.Created), StartedAt: started, ExitedAt: exited,
 	}
 }
 
 func listedContainer(c entities.ListContainer, id pod.Identity) pod.Container {
+	started, finished := normalize(time.Unix(c.StartedAt, 0)), normalize(time.Unix(c.ExitedAt, 0))
 	out := pod.Container{
 		Key: id.Key, UID: id.UID, Container: id.Container, Kind: id.Kind, ID: c.ID, SandboxID: c.Pod,
-		Attempt: id.Attempt, Revision: id.Revision, State: runState(c.State),
+		Attempt: id.Attempt, Revision: id.Revision, State: runState(c.State, started, finished),
 		Image: c.Image, ImageID: c.ImageID, PID: c.Pid, ExitCode: int(c.ExitCode),
-		CreatedAt: normalize(c.Created), StartedAt: normalize(time.Unix(c.StartedAt, 0)), FinishedAt: normalize(time.Unix(c.ExitedAt, 0)),
+		CreatedAt: normalize(c.Created), StartedAt: started, FinishedAt: finished,
 	}
 	if len(c.Names) > 0 {
 		out.Name = c.Names[0]

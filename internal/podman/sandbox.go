@@ -3,16 +3,13 @@ package podman
 import (
 	"context"
 	"errors"
-	"maps"
-	"strings"
+	"sync"
 	"time"
 
-	nettypes "github.com/containers/common/libnetwork/types"
 	"github.com/containers/podman/v4/libpod/define"
 	"github.com/containers/podman/v4/pkg/bindings/containers"
 	"github.com/containers/podman/v4/pkg/bindings/pods"
 	"github.com/containers/podman/v4/pkg/domain/entities"
-	"github.com/containers/podman/v4/pkg/specgen"
 
 	"podstead.io/podstead/internal/pod"
 )
@@ -24,75 +21,73 @@ func (d *Driver) CreateSandbox(ctx context.Context, spec pod.SandboxSpec) (pod.S
 	if err != nil {
 		return pod.Sandbox{}, err
 	}
+	b, err := d.createSandbox(ctx, spec)
+	if !errors.Is(err, pod.Conflict) {
+		return b, err
+	}
+	b, found, err := d.vacateSandbox(ctx, spec)
+	if found || err != nil {
+		return b, err
+	}
+	return d.createSandbox(ctx, spec)
+}
+
+func (d *Driver) createSandbox(ctx context.Context, spec pod.SandboxSpec) (pod.Sandbox, error) {
 	name := spec.SandboxName()
 	made, err := pods.CreatePodFromSpec(ctx, &entities.PodSpec{PodSpecGen: sandboxGenerator(spec)})
-	if err := classify("create pod", name, err); errors.Is(err, pod.Conflict) {
-		return d.adoptSandbox(ctx, spec)
-	} else if err != nil {
-		return pod.Sandbox{}, err
+	if err := classify("create pod", name, err); err != nil {
+		if errors.Is(err, pod.Unavailable) {
+			return pod.Sandbox{}, err
+		}
+		return pod.Sandbox{}, errors.Join(err, d.dropHalfMade(ctx, spec))
 	}
 	d.infra.Store(made.Id, spec.RuntimeName())
-	d.mine.Store(made.Id, nil)
 	return pod.Sandbox{
 		Key: spec.Key, UID: spec.UID, ID: made.Id, Name: name, Attempt: spec.Attempt, Revision: spec.Revision, Hash: spec.Hash,
 		State: pod.RunCreated, CreatedAt: normalize(time.Now()),
 	}, nil
 }
 
-// adoptSandbox deals with a name in use: the same sandbox is returned, an older
-// one of the node's is removed and made again, and what is not the node's is
-// left alone.
-func (d *Driver) adoptSandbox(ctx context.Context, spec pod.SandboxSpec) (pod.Sandbox, error) {
-	name := spec.SandboxName()
-	found, err := pods.Inspect(ctx, name, nil)
-	if err != nil {
-		return pod.Sandbox{}, classify("inspect pod", name, err)
+// dropHalfMade removes the pod that Podman leaves behind when it can't make the
+// infra container.
+func (d *Driver) dropHalfMade(ctx context.Context, spec pod.SandboxSpec) error {
+	found, id, err := d.inspectPod(ctx, spec.SandboxName())
+	switch {
+	case errors.Is(err, pod.NotFound):
+		return nil
+	case err != nil:
+		return err
+	case id.UID != spec.UID || found.InfraContainerID != "":
+		return nil
 	}
-	id, err := pod.ParseLabels(found.Labels)
-	if err != nil || id.Node != d.o.Node || id.UID != spec.UID {
-		return pod.Sandbox{}, foreign("create pod", name)
-	}
-	if id.Attempt == spec.Attempt && id.Revision == spec.Revision && found.InfraContainerID != "" {
-		return d.InspectSandbox(ctx, found.ID)
-	}
-	if err := d.RemoveSandbox(ctx, found.ID, 0); err != nil {
-		return pod.Sandbox{}, err
-	}
-	made, err := pods.CreatePodFromSpec(ctx, &entities.PodSpec{PodSpecGen: sandboxGenerator(spec)})
-	if err != nil {
-		return pod.Sandbox{}, classify("create pod", name, err)
-	}
-	return d.InspectSandbox(ctx, made.Id)
+	return d.removePod(ctx, found.ID)
 }
 
-func sandboxGenerator(spec pod.SandboxSpec) specgen.PodSpecGenerator {
-	g := specgen.NewPodSpecGenerator()
-	g.Name = spec.SandboxName()
-	g.InfraName = spec.RuntimeName()
-	g.Labels = maps.Clone(spec.Labels)
-	if g.Labels == nil {
-		g.Labels = map[string]string{}
+// vacateSandbox deals with names in use: the same sandbox is found, an older one
+// of the pod's is removed, and what is not the node's is left alone.
+func (d *Driver) vacateSandbox(ctx context.Context, spec pod.SandboxSpec) (b pod.Sandbox, found bool, err error) {
+	name := spec.SandboxName()
+	box, err := d.podHolder(ctx, name, spec.Identity)
+	if err != nil {
+		return pod.Sandbox{}, false, err
 	}
-	maps.Copy(g.Labels, spec.Identity.Labels())
-	g.Hostname = spec.Hostname
-	g.SharedNamespaces = []string{"ipc", "net", "uts"}
-	g.ExitPolicy = "continue" // with "stop", as kube play has it, removal takes 3 s longer
-	if spec.HostNetwork {
-		g.NetNS = specgen.Namespace{NSMode: specgen.Host}
-		g.UtsNs = specgen.Namespace{NSMode: specgen.Host}
+	if box != nil {
+		if box.identity.Attempt == spec.Attempt && box.identity.Revision == spec.Revision && box.data.InfraContainerID != "" {
+			b, err := d.InspectSandbox(ctx, box.data.ID)
+			return b, true, err
+		}
+		if err := d.removePod(ctx, box.data.ID); err != nil {
+			return pod.Sandbox{}, false, err
+		}
 	}
-	if spec.HostIPC {
-		g.Ipc = specgen.Namespace{NSMode: specgen.Host}
+	infra, err := d.holder(ctx, "create pod", spec.RuntimeName(), spec.Identity)
+	switch {
+	case err != nil:
+		return pod.Sandbox{}, false, err
+	case infra != nil && infra.data.Pod != "":
+		return pod.Sandbox{}, false, d.removePod(ctx, infra.data.Pod)
 	}
-	if spec.HostPID {
-		g.Pid = specgen.Namespace{NSMode: specgen.Host}
-	}
-	for _, p := range spec.Ports {
-		g.PortMappings = append(g.PortMappings, nettypes.PortMapping{
-			HostIP: p.HostIP, HostPort: uint16(p.HostPort), ContainerPort: uint16(p.ContainerPort), Protocol: strings.ToLower(string(p.Protocol)),
-		})
-	}
-	return *g
+	return pod.Sandbox{}, false, d.remove(ctx, spec.RuntimeName())
 }
 
 // StartSandbox starts the infra container.
@@ -105,16 +100,21 @@ func (d *Driver) StartSandbox(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	return classify("start the infra container of pod", id, containers.Start(ctx, infra, nil))
+	err = classify("start the infra container of pod", id, containers.Start(ctx, infra, nil))
+	if errors.Is(err, pod.NotFound) {
+		d.infra.Delete(id)
+	}
+	return err
 }
 
+// infraOf is the ID or name of the infra container of a pod of the node's.
 func (d *Driver) infraOf(ctx context.Context, id string) (string, error) {
-	if name, ok := d.infra.LoadAndDelete(id); ok {
-		return name.(string), nil
+	if infra, ok := d.infra.Load(id); ok {
+		return infra.(string), nil
 	}
-	found, err := pods.Inspect(ctx, id, nil)
+	found, _, err := d.inspectPod(ctx, id)
 	if err != nil {
-		return "", classify("inspect pod", id, err)
+		return "", err
 	}
 	if found.InfraContainerID == "" {
 		return "", &pod.Error{Class: pod.NotFound, Op: "find the infra container of pod", Object: id, Err: errors.New("it has none")}
@@ -122,46 +122,54 @@ func (d *Driver) infraOf(ctx context.Context, id string) (string, error) {
 	return found.InfraContainerID, nil
 }
 
-// InspectSandbox describes a Podman pod of the node's.
+// inspectPod asks about a pod by its ID or name; NotFound when it is not the
+// node's.
+func (d *Driver) inspectPod(ctx context.Context, id string) (*entities.PodInspectReport, pod.Identity, error) {
+	found, err := pods.Inspect(ctx, id, nil)
+	if err != nil {
+		return nil, pod.Identity{}, classify("inspect pod", id, err)
+	}
+	identity, err := pod.ParseLabels(found.Labels)
+	if err != nil || identity.Node != d.o.Node {
+		return nil, pod.Identity{}, notOurs("inspect pod", id)
+	}
+	return found, identity, nil
+}
+
+// InspectSandbox describes a Podman pod of the node's from its infra container,
+// which carries the pod's labels.
 func (d *Driver) InspectSandbox(ctx context.Context, id string) (pod.Sandbox, error) {
 	ctx, err := d.call(ctx)
 	if err != nil {
 		return pod.Sandbox{}, err
 	}
-	found, err := pods.Inspect(ctx, id, nil)
-	if err != nil {
-		return pod.Sandbox{}, classify("inspect pod", id, err)
-	}
-	if found.InfraContainerID == "" {
-		return pod.Sandbox{}, &pod.Error{Class: pod.NotFound, Op: "find the infra container of pod", Object: id, Err: errors.New("it has none")}
-	}
-	return d.inspectInfra(ctx, found.InfraContainerID)
-}
-
-// inspectInfra describes the sandbox from its infra container, which carries
-// the pod's labels.
-func (d *Driver) inspectInfra(ctx context.Context, infra string) (pod.Sandbox, error) {
-	data, err := containers.Inspect(ctx, infra, nil)
-	if err != nil {
-		return pod.Sandbox{}, classify("inspect container", infra, err)
-	}
-	id, err := d.owned(data)
+	infra, err := d.infraOf(ctx, id)
 	if err != nil {
 		return pod.Sandbox{}, err
 	}
-	d.mine.Store(data.Pod, nil)
-	return pod.Sandbox{
-		Key: id.Key, UID: id.UID, ID: data.Pod, InfraID: data.ID, Name: id.SandboxName(),
-		Attempt: id.Attempt, Revision: id.Revision, Hash: id.Hash,
-		State: runState(data.State.Status), IPs: addresses(data),
+	data, identity, err := d.inspect(ctx, infra)
+	if err == nil && data.Pod != id {
+		err = &pod.Error{Class: pod.NotFound, Op: "inspect the infra container of pod", Object: id, Err: errors.New("it belongs to another pod by now")}
+	}
+	if err != nil {
+		if errors.Is(err, pod.NotFound) {
+			d.infra.Delete(id)
+		}
+		return pod.Sandbox{}, err
+	}
+	b := pod.Sandbox{
+		Key: identity.Key, UID: identity.UID, ID: data.Pod, InfraID: data.ID, Name: identity.SandboxName(),
+		Attempt: identity.Attempt, Revision: identity.Revision, Hash: identity.Hash, IPs: addresses(data),
 		CreatedAt: normalize(data.Created), StartedAt: normalize(data.State.StartedAt), ExitedAt: normalize(data.State.FinishedAt),
-	}, nil
+	}
+	b.State = runState(data.State.Status, b.StartedAt, b.ExitedAt)
+	return b, nil
 }
 
 // addresses lists those of every network, IPv4 before IPv6. Podman keeps them
 // in its answer after the container has ended; they are nobody's then.
 func addresses(data *define.InspectContainerData) []string {
-	if data.NetworkSettings == nil || !runState(data.State.Status).Live() {
+	if data.NetworkSettings == nil || data.State.Pid == 0 {
 		return nil
 	}
 	var v4, v6 []string
@@ -181,26 +189,59 @@ func addresses(data *define.InspectContainerData) []string {
 	return append(v4, v6...)
 }
 
-// RemoveSandbox removes a Podman pod and all its containers.
+// RemoveSandbox removes a Podman pod and all its containers, which get the grace
+// side by side: Podman would give it to one after the other, and end the infra
+// container, and with it the network, among them.
 func (d *Driver) RemoveSandbox(ctx context.Context, id string, grace time.Duration) error {
 	ctx, err := d.call(ctx)
 	if err != nil {
 		return err
 	}
-	if _, ok := d.mine.LoadAndDelete(id); !ok {
-		if _, err := d.InspectSandbox(ctx, id); errors.Is(err, pod.NotFound) {
+	if _, ok := d.infra.Load(id); !ok || grace > 0 {
+		found, _, err := d.inspectPod(ctx, id)
+		switch {
+		case errors.Is(err, pod.NotFound):
+			d.infra.Delete(id)
 			return nil
-		} else if err != nil {
+		case err != nil:
 			return err
+		case grace > 0:
+			if err := d.stopAll(ctx, found, grace); err != nil {
+				return err
+			}
 		}
 	}
-	d.infra.Delete(id)
-	force := new(pods.RemoveOptions).WithForce(true).WithTimeout(seconds(grace))
-	_, err = pods.Remove(ctx, id, force)
-	if err := classify("remove pod", id, err); !errors.Is(err, pod.NotFound) {
-		return err
+	return d.removePod(ctx, id)
+}
+
+// stopAll ends what runs in a pod, but for its infra container.
+func (d *Driver) stopAll(ctx context.Context, found *entities.PodInspectReport, grace time.Duration) error {
+	errs := make([]error, len(found.Containers))
+	var wg sync.WaitGroup
+	for i, c := range found.Containers {
+		if c.ID == found.InfraContainerID || !runState(c.State, time.Time{}, time.Time{}).Live() {
+			continue
+		}
+		wg.Go(func() {
+			if err := d.stop(ctx, c.ID, grace); !errors.Is(err, pod.NotFound) {
+				errs[i] = err
+			}
+		})
 	}
-	return nil
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+func (d *Driver) removePod(ctx context.Context, id string) error {
+	force := new(pods.RemoveOptions).WithForce(true).WithTimeout(0)
+	err := removal("remove pod", id, func() error {
+		_, err := pods.Remove(ctx, id, force)
+		return err
+	})
+	if err == nil {
+		d.infra.Delete(id)
+	}
+	return err
 }
 
 // seconds rounds up: a grace is never cut short.
