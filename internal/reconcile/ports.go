@@ -31,9 +31,9 @@ type Runtime interface {
 	// allowing those that still run the grace given (0: kill).
 	RemoveSandbox(ctx context.Context, id string, grace time.Duration) error
 	CreateContainer(ctx context.Context, spec pod.ContainerSpec) (pod.Container, error)
-	// StartContainer starts a created container. A process that can't be
-	// started (no such command, no such device) is class Invalid, and the
-	// container comes with the error.
+	// StartContainer starts a created container; one that has run and ended is
+	// returned as it is. A process that can't be started (no such command, no
+	// such device) is class Invalid, and the container comes with the error.
 	StartContainer(ctx context.Context, id string) (pod.Container, error)
 	// StopContainer sends the stop signal, waits for the grace, kills, and
 	// returns the container as it ended. Infra containers can be stopped too.

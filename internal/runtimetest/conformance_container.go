@@ -20,6 +20,7 @@ var containerClauses = []clause{
 	{"starting a container starts its process, once", containerStarts},
 	{"a process that can't be started is invalid", containerCannotStart},
 	{"a process that ends leaves its exit code", containerExits},
+	{"a container that has ended is not started again", containerEndsOnce},
 	{"removing a container ends it first", containerRemoved},
 	{"what a container call acts on may be absent", containerAbsent},
 }
@@ -140,6 +141,17 @@ func containerExits(t *trial) {
 	}
 	if got.FinishedAt.Sub(got.StartedAt) < 100*time.Millisecond {
 		t.Errorf("started %s, finished %s", got.StartedAt, got.FinishedAt)
+	}
+}
+
+func containerEndsOnce(t *trial) {
+	r := t.record(noTime)
+	_, c := t.started(Script{Lives: 200 * time.Millisecond, ExitCode: 3})
+	t.await(r, pod.EventDied, c.ID)
+	again, err := t.h.Runtime.StartContainer(t.ctx(), c.ID)
+	t.must(err)
+	if again.State != pod.RunExited || again.ExitCode != 3 || !again.StartedAt.Equal(c.StartedAt) {
+		t.Errorf("started again as %#v; was %#v", again, c)
 	}
 }
 

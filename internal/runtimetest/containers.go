@@ -56,7 +56,7 @@ func (f *Fake) StartContainer(ctx context.Context, id string) (pod.Container, er
 		switch {
 		case err != nil:
 			return pod.Container{}, err
-		case k.lies() || c.State.Live():
+		case k.lies() || c.State.Live() || c.State == pod.RunExited:
 			return c.Container, nil
 		case !f.sandboxes[c.SandboxID].State.Live():
 			return pod.Container{}, refuse(pod.Conflict, k.Op, id, "the infra container does not run")
