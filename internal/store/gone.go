@@ -45,7 +45,8 @@ func (o *observer) goneContainer(g pod.Gone) error {
 
 // vanish takes away a container that the runtime no longer has. The latest
 // attempt of a wanted one stays as gone, so that its restart policy can still
-// be judged.
+// be judged. One that never ran has nothing to be judged by, and its number may
+// be used again.
 func (o *observer) vanish(old observedRow, g pod.Gone) error {
 	if old.State == pod.RunGone {
 		return nil
@@ -65,7 +66,7 @@ func (o *observer) vanish(old observedRow, g pod.Gone) error {
 	switch {
 	case err != nil:
 		return err
-	case keep:
+	case keep && old.ran():
 		if err := o.t.named(putObserved, row); err != nil {
 			return err
 		}

@@ -212,6 +212,16 @@ func TestVanishedContainers(t *testing.T) {
 		_, err := s.Container(t.Context(), main.ID)
 		wantClass(t, err, pod.NotFound)
 	})
+	t.Run("a container that never ran goes", func(t *testing.T) {
+		s, c := newStore(t)
+		mustSync(t, s, dirA, set(submission("web")))
+		idle := containerOf(load(t, s, "web").Desired, "main", 0, c.Now())
+		idle.State, idle.PID, idle.StartedAt = pod.RunCreated, 0, time.Time{}
+		mustObserve(t, s, pod.Facts{Containers: []pod.Container{idle}})
+		mustObserve(t, s, pod.Facts{GoneContainers: []pod.Gone{{ID: idle.ID, Cause: pod.CauseRuntime, Detail: "its sandbox could not be started"}}})
+		_, err := s.Container(t.Context(), idle.ID)
+		wantClass(t, err, pod.NotFound)
+	})
 	t.Run("a container that had ended keeps why", func(t *testing.T) {
 		s, c, _, main := runningPod(t)
 		end := exited(main, 7, c.Now())

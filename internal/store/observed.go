@@ -118,6 +118,9 @@ func (r observedRow) container() pod.Container {
 // ended reports whether the row's process is over.
 func (r observedRow) ended() bool { return r.State == pod.RunExited || r.State == pod.RunGone }
 
+// ran reports whether it had a process, or a try to start one failed.
+func (r observedRow) ran() bool { return r.StartedAt != "" || r.FinishedAt != "" || r.Error != "" }
+
 // observation is what was observed of one pod, images aside.
 func (t *ReadTx) observation(uid types.UID) (pod.Observation, error) {
 	list, err := t.observations(`WHERE pod_uid = ?`, uid)
