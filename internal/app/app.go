@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -56,6 +57,7 @@ type agent struct {
 	observe     *observe.Observer
 	loop        *reconcile.Loop
 	oom         node.OOMKills
+	addresses   atomic.Pointer[[]string]
 	sources     []source
 	parser      manifest.Parser
 }
@@ -170,10 +172,10 @@ func (a *agent) build() error {
 		Runtime: a.driver, Store: a.store, Log: a.log,
 		Relist: a.cfg.SyncFrequency, Rebooted: a.store.Rebooted,
 	})
-	addresses := node.Addresses()
+	a.noteAddresses()
 	a.loop = reconcile.New(reconcile.Options{
 		Store: a.store, Runtime: a.driver, Images: a.images, Volumes: a.volumes,
-		Node: a.store.NodeID(), HostIPs: func() []string { return addresses }, Log: a.log,
+		Node: a.store.NodeID(), HostIPs: func() []string { return *a.addresses.Load() }, Log: a.log,
 	})
 	a.store.OnCommit(func(c pod.Changes) { a.loop.Wake(c.Pods...) })
 	a.sources, err = a.makeSources()
@@ -240,9 +242,6 @@ func (a *agent) reconcile(ctx context.Context) error {
 		return nil
 	case <-a.observe.Synced():
 	}
-	if !a.fresh { // else nobody knows yet whose they are
-		a.cleanVolumes(ctx)
-	}
 	return a.loop.Run(ctx)
 }
 
@@ -264,15 +263,29 @@ func (a *agent) cleanVolumes(ctx context.Context) {
 	}
 }
 
-// resync looks at every pod once in a while, whatever was heard of it.
+// noteAddresses reads the node's addresses: an agent may start before its
+// network does.
+func (a *agent) noteAddresses() {
+	addresses := node.Addresses()
+	a.addresses.Store(&addresses)
+}
+
+// resync looks at every pod once in a while, whatever was heard of it. Once every
+// source has been read, it is known which volumes are nobody's.
 func (a *agent) resync(ctx context.Context) error {
 	tick := time.NewTicker(a.cfg.SyncFrequency)
 	defer tick.Stop()
+	cleaned := false
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
+			a.noteAddresses()
+			if !cleaned && a.allSynced(ctx) {
+				a.cleanVolumes(ctx)
+				cleaned = true
+			}
 			if err := a.loop.Resync(ctx); err != nil && ctx.Err() == nil {
 				a.log.Warn("pods can't be looked at", "err", err)
 			}

@@ -2,12 +2,14 @@ package app
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"podstead.io/podstead/internal/api"
 	"podstead.io/podstead/internal/pod"
 	"podstead.io/podstead/internal/source/dir"
 	"podstead.io/podstead/internal/source/poll"
+	"podstead.io/podstead/internal/store"
 )
 
 // source is an origin of manifests that is followed.
@@ -45,6 +47,15 @@ func (a *agent) configured() []pod.Source {
 		out = append(out, s.Source())
 	}
 	return out
+}
+
+// allSynced reports whether every source has been read whole at least once.
+func (a *agent) allSynced(ctx context.Context) bool {
+	list, err := a.store.Sources(ctx)
+	if err != nil {
+		return false
+	}
+	return !slices.ContainsFunc(list, func(s store.SourceStatus) bool { return !s.Synced })
 }
 
 // read follows a source. With a database that was made anew it waits for what

@@ -45,7 +45,7 @@ func checkURL(value string) error {
 	}
 	parsed, err := url.Parse(value)
 	if err != nil || parsed.Host == "" || parsed.Scheme != "http" && parsed.Scheme != "https" {
-		return fmt.Errorf("%q: give a URL such as https://example.com/pods.yaml", value)
+		return errors.New("it is no URL with http:// or https:// and a host (not repeated here: it may hold a password): give one such as https://example.com/pods.yaml")
 	}
 	return nil
 }

@@ -157,8 +157,8 @@ func (p *planner) needSandbox(removed []int) (created, started int, ok bool) {
 // sandboxLoss says why a pod that had a sandbox needs another; no detail: it
 // never had one.
 func (p *planner) sandboxLoss() (pod.Cause, string) {
-	for _, c := range p.seen.Containers {
-		if c.EndCause == pod.CauseReboot {
+	for name := range p.attempts {
+		if p.latest(name).EndCause == pod.CauseReboot {
 			return pod.CauseReboot, "the machine was restarted"
 		}
 	}

@@ -120,11 +120,12 @@ func (p *planner) lookAgain(at time.Time) {
 // called when it ends.
 func (p *planner) held(container string, kind pod.BackoffKind) bool {
 	b := FindBackoff(p.want.Backoffs, container, kind)
-	if b.Until.After(p.now) {
-		p.lookAgain(b.Until)
-		return true
+	// No back-off is longer than the longest: the clock was set back since.
+	if left := b.Until.Sub(p.now); left <= 0 || left > BackoffMax {
+		return false
 	}
-	return false
+	p.lookAgain(b.Until)
+	return true
 }
 
 // submit enters the pod, and any container new to it, into the machines. A
@@ -154,10 +155,7 @@ func (p *planner) origin() string {
 
 // grace is the pod's own grace period.
 func (p *planner) grace() time.Duration {
-	if p.want.Pod == nil || p.want.Pod.Spec.TerminationGracePeriodSeconds == nil {
-		return corev1.DefaultTerminationGracePeriodSeconds * time.Second
-	}
-	return time.Duration(*p.want.Pod.Spec.TerminationGracePeriodSeconds) * time.Second
+	return pod.GracePeriod(p.want.Pod)
 }
 
 // stop plans the end of a live attempt, once.
@@ -179,7 +177,7 @@ func (p *planner) terminate() {
 	if p.held("", pod.BackoffRemove) {
 		return
 	}
-	left := d.RequestedAt.Add(d.Grace).Sub(p.now)
+	left := min(d.RequestedAt.Add(d.Grace).Sub(p.now), d.Grace) // the clock may have been set back
 	removed := p.removeAll(max(left, min(d.Grace, minimumGrace)), d.Cause, d.Detail)
 	volumes := p.add(Action{Op: OpRemoveVolumes, Cause: d.Cause, After: removed})
 	p.add(Action{Op: OpForget, Cause: d.Cause, Detail: d.Detail, After: append(slices.Clone(removed), volumes)})

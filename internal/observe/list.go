@@ -44,7 +44,7 @@ func (o *Observer) list(ctx context.Context) error {
 }
 
 // refine has each listed thing completed, some at a time. What is gone by now is
-// left out.
+// left out; what the runtime can't inspect stays as it was listed.
 func refine[T any](ctx context.Context, listed []T, complete func(context.Context, T) (T, error)) ([]T, error) {
 	out := make([]T, len(listed))
 	gone := make([]bool, len(listed))
@@ -54,8 +54,12 @@ func refine[T any](ctx context.Context, listed []T, complete func(context.Contex
 		g.Go(func() error {
 			var err error
 			out[i], err = complete(ctx, listed[i])
-			if errors.Is(err, pod.NotFound) {
+			switch {
+			case errors.Is(err, pod.NotFound):
 				gone[i] = true
+				return nil
+			case err != nil && !errors.Is(err, pod.Unavailable):
+				out[i] = listed[i] // a damaged container must not hold up the others
 				return nil
 			}
 			return err

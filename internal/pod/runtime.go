@@ -16,9 +16,8 @@ type SandboxSpec struct {
 	HostIPC     bool
 	// Ports lists only those with a host port.
 	Ports []PortMapping
-	// Labels and Annotations are the pod's own; the identity's labels win.
-	Labels      map[string]string
-	Annotations map[string]string
+	// Labels are the pod's own; the identity's win.
+	Labels map[string]string
 }
 
 // PortMapping publishes a container port on the host.

@@ -21,13 +21,6 @@ const sandboxGrace = 5 * time.Second
 // started, as containerd reports it.
 const startErrorCode = 128
 
-func grace(p *corev1.Pod) time.Duration {
-	if p.Spec.TerminationGracePeriodSeconds == nil {
-		return corev1.DefaultTerminationGracePeriodSeconds * time.Second
-	}
-	return time.Duration(*p.Spec.TerminationGracePeriodSeconds) * time.Second
-}
-
 func (r *run) ensureImage(ctx context.Context, a lifecycle.Action) error {
 	_, c := r.desiredContainer(a.Container)
 	name, err := pod.NormalizeImage(c.Image)
@@ -57,7 +50,7 @@ func (r *run) ensureImage(ctx context.Context, a lifecycle.Action) error {
 // creation; the try after that asks.
 func (r *run) image(ctx context.Context, name string, c *corev1.Container) (pod.ImageResult, error) {
 	failed := lifecycle.FindBackoff(r.snap.Desired.Backoffs, c.Name, pod.BackoffCreate).Failures > 0
-	if id := r.snap.Observed.Images[name]; id != "" && c.ImagePullPolicy != corev1.PullAlways && !failed {
+	if id := r.snap.Observed.Images[c.Image]; id != "" && c.ImagePullPolicy != corev1.PullAlways && !failed {
 		return pod.ImageResult{ID: id}, nil
 	}
 	return r.l.o.Images.Ensure(ctx, name, c.ImagePullPolicy)

@@ -256,6 +256,7 @@ func (l *Loop) discard(ctx context.Context, uid types.UID, w *worker) (time.Time
 		d := lifecycle.Discard(o, "no source wants it", time.Now())
 		r := l.carryOut(ctx, pod.Snapshot{Desired: pod.Desired{UID: uid}, Observed: o}, d.Actions, w)
 		if len(r.failures) > 0 {
+			l.o.Log.Error("a pod that no source wants can't be removed", "pod_uid", uid, "err", r.failures[0].err)
 			return time.Now().Add(lifecycle.BackoffBase), false
 		}
 	}

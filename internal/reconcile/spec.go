@@ -2,7 +2,6 @@ package reconcile
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -32,13 +31,12 @@ func sandboxSpec(node string, d pod.Desired, attempt int) pod.SandboxSpec {
 		HostPID:     spec.HostPID,
 		HostIPC:     spec.HostIPC,
 		Labels:      d.Pod.Labels,
-		Annotations: d.Pod.Annotations,
 	}
 	if spec.HostNetwork {
 		return s // the node's own name and ports
 	}
 	s.Hostname = hostname(d.Pod)
-	for _, c := range slices.Concat(spec.InitContainers, spec.Containers) {
+	for _, c := range spec.Containers {
 		for _, p := range c.Ports {
 			if p.HostPort != 0 {
 				s.Ports = append(s.Ports, pod.PortMapping{HostIP: p.HostIP, HostPort: p.HostPort, ContainerPort: p.ContainerPort, Protocol: p.Protocol})
@@ -83,7 +81,7 @@ func containerSpec(node string, d pod.Desired, dc pod.DesiredContainer, c *corev
 		HostPID:     d.Pod.Spec.HostPID,
 		HostIPC:     d.Pod.Spec.HostIPC,
 		Resources:   resources(c),
-		StopTimeout: grace(d.Pod),
+		StopTimeout: pod.GracePeriod(d.Pod),
 		Annotations: d.Pod.Annotations,
 	}
 	for _, m := range c.VolumeMounts {

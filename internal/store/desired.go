@@ -245,10 +245,10 @@ func (t *WriteTx) setDeletion(uid types.UID, requested time.Time, grace time.Dur
 // can't be read any more.
 func (s *Store) ownGrace(row podRow) time.Duration {
 	p, err := s.restore([]byte(row.Manifest))
-	if err != nil || p.Spec.TerminationGracePeriodSeconds == nil {
-		return corev1.DefaultTerminationGracePeriodSeconds * time.Second
+	if err != nil {
+		p = nil
 	}
-	return time.Duration(*p.Spec.TerminationGracePeriodSeconds) * time.Second
+	return pod.GracePeriod(p)
 }
 
 // forgetPod deletes the pod and everything observed of it.
