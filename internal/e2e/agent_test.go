@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -29,7 +30,9 @@ type agent struct {
 	root      string
 	socket    string
 	manifests string
+	podman    []string // the flag that names Podman's socket; none: the agent finds or starts a service
 	flags     []string
+	wrapper   []string // command that becomes the agent, which is its last word
 	http      *http.Client
 	running   *process // the latest
 }
@@ -55,7 +58,8 @@ func newAgent(t *testing.T, host *podmanhost.Host, flags ...string) *agent {
 	dir := filepath.Join(host.Dir, "agent")
 	a := &agent{
 		host: host, root: filepath.Join(dir, "root"), socket: filepath.Join(dir, "podstead.sock"),
-		manifests: filepath.Join(dir, "manifests"), flags: flags,
+		manifests: filepath.Join(dir, "manifests"), podman: []string{"--podman-url", host.URL},
+		flags: flags, wrapper: []string{binaries.agent},
 	}
 	a.http = &http.Client{Timeout: patience, Transport: &http.Transport{
 		DisableKeepAlives: true,
@@ -106,10 +110,10 @@ func (a *agent) logEnd() string {
 
 // arguments is the agent's command line.
 func (a *agent) arguments() []string {
-	return append([]string{
-		"--root-dir", a.root, "--socket", a.socket, "--podman-url", a.host.URL,
-		"--pod-manifest-path", a.manifests, "--hostname-override", nodeName, "--log-level", "debug",
-	}, a.flags...)
+	return slices.Concat([]string{
+		"--root-dir", a.root, "--socket", a.socket, "--pod-manifest-path", a.manifests,
+		"--hostname-override", nodeName, "--log-level", "debug",
+	}, a.podman, a.flags)
 }
 
 // launch starts the agent's process and returns at once.
@@ -120,7 +124,7 @@ func (a *agent) launch(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = log.Close() }()
-	cmd := exec.Command(binaries.agent, a.arguments()...)
+	cmd := exec.Command(a.wrapper[0], slices.Concat(a.wrapper[1:], a.arguments())...)
 	cmd.Env = append(os.Environ(), a.host.Env...)
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"strings"
 	"syscall"
 	"testing"
@@ -21,20 +22,19 @@ func (a *agent) disturb(t *testing.T, name, which string, fn func(container)) (w
 	return was, a.live(t, name)
 }
 
-// wantWhy fails unless the client gives the cause of the end of a container's
-// attempt, in the table and in words.
+// wantWhy waits until the client gives the cause of the end of a container's only
+// attempt that has ended, in the table and in words. That someone stopped it is
+// known a moment after it has ended.
 func (a *agent) wantWhy(t *testing.T, name, which, event, cause, words string) {
 	t.Helper()
-	rows, err := a.sql(`SELECT event, cause, detail FROM transitions WHERE pod = ?1 AND container = ?2 AND event IN ('exit', 'vanish') ORDER BY rowid`, name, which)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(rows) != 1 || rows[0]["event"] != event || rows[0]["cause"] != cause {
-		t.Errorf("the end of container %s is recorded as %v, want one %s with cause %s", which, rows, event, cause)
-	}
-	if said := a.prints(t, "why", strings.TrimSuffix(name, "-"+nodeName)+"/"+which); !strings.Contains(said, words) {
-		t.Errorf("podstead why does not say %q:\n%s", words, said)
-	}
+	eventually(t, fmt.Sprintf("the end of container %s is recorded as %s with cause %s", which, event, cause), func() error {
+		rows, err := a.sql(`SELECT event, cause, detail FROM transitions WHERE pod = ?1 AND container = ?2 AND event IN ('exit', 'vanish') ORDER BY rowid`, name, which)
+		if err != nil {
+			return err
+		}
+		return unless(len(rows) == 1 && (rows[0]["event"] == event || event == "") && rows[0]["cause"] == cause, "it is recorded as %v", rows)
+	})
+	contains(t, a.prints(t, "why", strings.TrimSuffix(name, "-"+nodeName)+"/"+which), words)
 }
 
 // TestBehindTheAgentsBack does to each container of a pod what people do.
@@ -60,7 +60,8 @@ func TestBehindTheAgentsBack(t *testing.T) {
 	})
 	t.Run("podman rm", func(t *testing.T) {
 		a.disturb(t, name, "removed", func(c container) { mustPodman(t, a, "rm", "--force", "--time", "0", c.ID) })
-		a.wantRemoved(t, name)
+		// Podman kills before it removes: either may be seen first.
+		a.wantWhy(t, name, "removed", "", "user", "someone asked for it")
 	})
 	t.Run("kill -9", func(t *testing.T) {
 		_, is := a.disturb(t, name, "shot", func(c container) { shoot(t, c) })
@@ -95,22 +96,6 @@ func shoot(t *testing.T, c container) {
 	}
 	if err := syscall.Kill(c.PID, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
-	}
-}
-
-// wantRemoved: Podman kills before it removes, so either may be seen first; both
-// are someone's doing.
-func (a *agent) wantRemoved(t *testing.T, name string) {
-	t.Helper()
-	rows, err := a.sql(`SELECT event, cause FROM transitions WHERE pod = ?1 AND container = 'removed' AND event IN ('exit', 'vanish')`, name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(rows) != 1 || rows[0]["cause"] != "user" {
-		t.Errorf("the end of what was removed is recorded as %v, want one with cause user", rows)
-	}
-	if said := a.prints(t, "why", "web/removed"); !strings.Contains(said, "someone asked for it") {
-		t.Errorf("podstead why does not blame anyone:\n%s", said)
 	}
 }
 

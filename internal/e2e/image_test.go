@@ -122,3 +122,18 @@ func TestImagesFromRegistry(t *testing.T) {
 		}
 	})
 }
+
+// TestImageDenied has a registry that asks for a login.
+func TestImageDenied(t *testing.T) {
+	t.Parallel()
+	a := startAgent(t)
+	a.host.StartRegistry("someone", "secret")
+	private := a.host.Registry + "/team/private:1"
+	a.drop(t, newPod("denied", asking("a", private, corev1.PullIfNotPresent), sleeper("b")))
+	s := a.awaitStatus(t, static("denied"), "is denied its image", func(s corev1.PodStatus) bool {
+		return waitsFor(s, "a") == "ErrImagePull" && statusOf(s, "b").State.Running != nil
+	}).Status
+	if message := statusOf(s, "a").State.Waiting.Message; !strings.Contains(message, "UNAUTHORIZED") {
+		t.Errorf("the registry's own words are missing: %q", message)
+	}
+}

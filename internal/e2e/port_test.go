@@ -59,13 +59,18 @@ func TestPorts(t *testing.T) {
 	all, local, moved := freePort(t), freePort(t), freePort(t)
 	web := newPod("web", nginx(
 		corev1.ContainerPort{ContainerPort: 80, HostPort: all},
-		corev1.ContainerPort{ContainerPort: 81, HostPort: local, HostIP: "127.0.0.1"},
+		corev1.ContainerPort{ContainerPort: 80, HostPort: local, HostIP: "127.0.0.1"},
 	), sleeper("side"))
 	a.drop(t, web)
 	was := a.awaitRunning(t, static("web"), "nginx", "side")
-	ip := a.mustPod(t, static("web")).Status.PodIP
-	answersAt(t, ip+":80")
+	status := a.mustPod(t, static("web")).Status
+	answersAt(t, status.PodIP+":80")
 	answersAt(t, fmt.Sprintf("127.0.0.1:%d", all))
+	answersAt(t, fmt.Sprintf("%s:%d", status.HostIP, all))
+	answersAt(t, fmt.Sprintf("127.0.0.1:%d", local))
+	if page, err := fetch(fmt.Sprintf("%s:%d", status.HostIP, local)); err == nil {
+		t.Errorf("a port of 127.0.0.1 alone answers at %s: %q", status.HostIP, page)
+	}
 
 	// An edit of the other container leaves the ports alone.
 	web.Spec.Containers[1] = with(web.Spec.Containers[1], "N", "1")

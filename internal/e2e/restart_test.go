@@ -115,7 +115,8 @@ func TestAgentRestart(t *testing.T) {
 
 // secondAgent starts another agent on the same root directory.
 func (a *agent) secondAgent(t *testing.T) {
-	other := &agent{host: a.host, root: a.root, socket: a.socket + "2", manifests: a.manifests, http: a.http}
+	other := *a
+	other.socket += "2"
 	other.launch(t)
 	select {
 	case <-other.running.ended:

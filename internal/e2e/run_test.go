@@ -52,9 +52,12 @@ func (a *agent) commandAndEnvironment(t *testing.T) {
 	}
 }
 
-// cgroup reads a cgroup file of a process: that of version 2, or else of the
-// controller's hierarchy in version 1.
-func cgroup(t *testing.T, pid int, v2, controller, v1 string) string {
+// setting is a resource setting: its file in cgroups of version 2, and the
+// controller and the file in version 1.
+type setting struct{ v2, controller, v1 string }
+
+// of reads the setting of a process, and says by which version.
+func (s setting) of(t *testing.T, pid int) (value string, version int) {
 	t.Helper()
 	table, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cgroup"))
 	if err != nil {
@@ -65,17 +68,23 @@ func cgroup(t *testing.T, pid int, v2, controller, v1 string) string {
 		fields := strings.SplitN(strings.TrimSpace(line), ":", 3)
 		switch {
 		case fields[0] == "0" && file == "":
-			file = filepath.Join("/sys/fs/cgroup", fields[2], v2)
-		case strings.Contains(","+fields[1]+",", ","+controller+","):
-			file = filepath.Join("/sys/fs/cgroup", controller, fields[2], v1)
+			file, version = filepath.Join("/sys/fs/cgroup", fields[2], s.v2), 2
+		case fields[1] == s.controller:
+			file, version = filepath.Join("/sys/fs/cgroup", s.controller, fields[2], s.v1), 1
 		}
 	}
 	content, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return strings.TrimSpace(string(content))
+	return strings.TrimSpace(string(content)), version
 }
+
+var (
+	memoryLimit = setting{"memory.max", "memory", "memory.limit_in_bytes"}
+	cpuShares   = setting{"cpu.weight", "cpu", "cpu.shares"}
+	cpuQuota    = setting{"cpu.max", "cpu", "cpu.cfs_quota_us"}
+)
 
 func (a *agent) resources(t *testing.T) {
 	c := sleeper("a")
@@ -86,19 +95,22 @@ func (a *agent) resources(t *testing.T) {
 	a.drop(t, newPod("resources", c, sleeper("free")))
 	is := a.awaitRunning(t, static("resources"), "a", "free")
 	pid := is["a"].PID
-	if got := cgroup(t, pid, "memory.max", "memory", "memory.limit_in_bytes"); got != "50331648" {
+	if got, _ := memoryLimit.of(t, pid); got != "50331648" {
 		t.Errorf("the memory limit is %s", got)
 	}
-	// cpu.weight is made of the shares, in a way that depends on runc.
-	if got := cgroup(t, pid, "cpu.weight", "cpu", "cpu.shares"); got != "256" && (got == "100" || got == "1") {
+	if got, version := cpuShares.of(t, pid); version == 1 && got != "256" {
 		t.Errorf("the CPU shares are %s", got)
+	} else if weight, err := strconv.Atoi(got); version == 2 && (err != nil || weight < 2 || weight > 50) {
+		t.Errorf("of a quarter of a CPU is made the weight %s", got) // 10 or 34: runc's formula has changed
 	}
-	quota := cgroup(t, pid, "cpu.max", "cpu", "cpu.cfs_quota_us")
-	if fields := strings.Fields(quota); fields[0] != "50000" {
-		t.Errorf("the CPU quota is %s", quota)
+	if got, version := cpuQuota.of(t, pid); version == 1 && got != "50000" || version == 2 && got != "50000 100000" {
+		t.Errorf("the CPU quota is %s", got)
 	}
-	if got := cgroup(t, is["free"].PID, "memory.max", "memory", "memory.limit_in_bytes"); got != "max" && len(got) < 15 {
+	if got, version := memoryLimit.of(t, is["free"].PID); version == 2 && got != "max" || version == 1 && len(got) < 15 {
 		t.Errorf("the memory of a container without limit is limited to %s", got)
+	}
+	if got, version := cpuQuota.of(t, is["free"].PID); version == 1 && got != "-1" || version == 2 && got != "max 100000" {
+		t.Errorf("the CPU quota of a container without limit is %s", got)
 	}
 	if got := a.mustPod(t, static("resources")).Status.QOSClass; got != corev1.PodQOSBurstable {
 		t.Errorf("the QoS class is %s", got)
