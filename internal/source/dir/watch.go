@@ -3,6 +3,7 @@ package dir
 import (
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -70,7 +71,25 @@ func (w *watch) rearm() error {
 		w.notifier = notifier
 		clear(w.watched)
 	}
-	targets := w.targets()
+	// What came into being after it was looked for, and before its parent was
+	// watched, is reported by nobody: it is looked for again.
+	for range maxRearms {
+		targets := w.targets()
+		if err := w.follow(targets); err != nil {
+			return err
+		}
+		if maps.EqualFunc(targets, w.targets(), os.SameFile) {
+			break
+		}
+	}
+	return nil
+}
+
+// maxRearms bounds how often a path that keeps changing is looked for at a time.
+const maxRearms = 10
+
+// follow watches the targets and nothing else.
+func (w *watch) follow(targets map[string]fs.FileInfo) error {
 	alive := w.notifier.WatchList()
 	for path, was := range w.watched {
 		now := targets[path]
