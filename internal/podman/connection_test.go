@@ -2,6 +2,7 @@ package podman
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -52,7 +53,9 @@ func serve(t *testing.T, handler http.HandlerFunc) *Driver {
 		if err := server.Close(); err != nil {
 			t.Error(err)
 		}
-		<-ended
+		if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+			t.Error(err)
+		}
 	})
 	return d
 }

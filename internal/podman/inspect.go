@@ -40,7 +40,7 @@ func (d *Driver) inspect(ctx context.Context, id string) (*define.InspectContain
 		return nil, pod.Identity{}, err
 	}
 	if data.State == nil || data.Config == nil {
-		return nil, pod.Identity{}, &pod.Error{Class: pod.Internal, Op: "inspect container", Object: id, Err: errors.New("Podman left out its state or its configuration")}
+		return nil, pod.Identity{}, &pod.Error{Class: pod.Internal, Op: "inspect container", Object: id, Err: errors.New("the answer of Podman left out its state or its configuration")}
 	}
 	identity, err := pod.ParseLabels(data.Config.Labels)
 	if err != nil || identity.Node != d.o.Node {
