@@ -183,8 +183,14 @@ func (p *planner) dueNow(s *step, attempt int) {
 // now in the sandbox that there is. In one that is made anew it may be tried.
 func (p *planner) heldInSandbox(container string) bool {
 	failed := FindBackoff(p.want.Backoffs, container, pod.BackoffCreate).LastAt
-	if p.sandbox == nil || p.sandbox.CreatedAt.After(failed) {
+	if p.sandbox == nil || p.sandboxFailed() || p.sandbox.CreatedAt.After(failed) {
 		return false
 	}
 	return p.held(container, pod.BackoffCreate)
+}
+
+// sandboxFailed reports whether the sandbox that there is could not be started,
+// and is to be made anew.
+func (p *planner) sandboxFailed() bool {
+	return p.sandbox != nil && !p.sandbox.State.Live() && FindBackoff(p.want.Backoffs, "", pod.BackoffSandbox).Failures > 0
 }

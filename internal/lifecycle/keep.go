@@ -138,7 +138,7 @@ func (p *planner) needSandbox(removed []int) (created, started int, ok bool) {
 	if detail != "" && failures == 0 && p.out.Event == "" {
 		p.event(EventRecreate, cause, detail)
 	}
-	if p.sandbox != nil && failures == 0 {
+	if p.sandbox != nil && !p.sandboxFailed() {
 		started = p.add(Action{Op: OpStartSandbox, ID: p.sandbox.ID, Attempt: p.sandbox.Attempt, Cause: cause, Detail: detail, After: removed})
 		return created, started, true
 	}

@@ -93,6 +93,9 @@ func (r *run) recordFailure(rec *pod.Record, f failure, now time.Time) {
 		rec.Events = append(rec.Events, warning(container, "Failed", "Error: "+b.Message))
 	case pod.BackoffSandbox:
 		b.Reason = "FailedCreatePodSandBox"
+		if a.Op == lifecycle.OpStartSandbox && a.ID != "" && b.Failures == 1 {
+			b.Until = now // an old one failed; that says nothing of the new one that comes next
+		}
 		rec.Events = append(rec.Events, warning("", b.Reason, "Failed to create pod sandbox: "+b.Message))
 	case pod.BackoffVolume:
 		b.Reason = "FailedMount"

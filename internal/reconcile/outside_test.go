@@ -169,3 +169,37 @@ func TestRebootStartsEverythingAgain(t *testing.T) {
 		})
 	}
 }
+
+// Podman 4.3 with cgroupfs does not know a pod's cgroup any more after a reboot:
+// its sandbox can't be started, nor anything be made in it. Another is made at
+// once, since nothing says that it would fail.
+func TestSandboxThatDidNotOutliveAReboot(t *testing.T) {
+	observed(t, func(r *rig) {
+		uid := r.submit(podOf("web", "a"))
+		r.pass(3 * time.Second)
+		old := r.runs(uid, "a")["a"].SandboxID
+		r.stop()
+		r.fake.Reboot(pod.RunExited)
+		r.must(r.store.Close())
+		r.boot = "boot-2"
+		r.openStore()
+		r.fake.Inject(
+			runtimetest.Fault{Op: runtimetest.OpStartSandbox, Times: 1, Class: pod.Internal},
+			runtimetest.Fault{Op: runtimetest.OpCreateContainer, Times: 1, Class: pod.Internal},
+		)
+		r.start()
+		r.pass(3 * time.Second)
+		c := r.runs(uid, "a")["a"]
+		if c.SandboxID == old || c.Attempt != 1 {
+			r.Errorf("attempt %d runs in sandbox %s, which was %s", c.Attempt, c.SandboxID, old)
+		}
+		if len(r.fake.Sandboxes()) != 1 {
+			r.Errorf("sandboxes %v", r.fake.Sandboxes())
+		}
+		for _, kind := range []pod.BackoffKind{pod.BackoffSandbox, pod.BackoffCreate} {
+			if b := r.backoff(uid, map[pod.BackoffKind]string{pod.BackoffCreate: "a"}[kind], kind); b.Failures > 0 {
+				r.Errorf("it is still held against it: %+v", b)
+			}
+		}
+	})
+}
