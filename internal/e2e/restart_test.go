@@ -155,7 +155,7 @@ func (a *agent) removeFiles(t *testing.T, files []string) {
 // TestDatabaseLost takes the agent's files away while it is not looking.
 func TestDatabaseLost(t *testing.T) {
 	t.Parallel()
-	a := startAgent(t)
+	a := startAgent(t, "--sync-frequency", "5s")
 	f := a.startFleet(t)
 	uid := a.mustPod(t, "sent").UID
 
