@@ -29,7 +29,7 @@ are sent in any case, and the exit status is 1 if any was refused.`,
 			if dryRun != "none" && dryRun != "server" {
 				return fmt.Errorf("--dry-run must be none or server")
 			}
-			files, err := s.readManifests(paths, recursive)
+			files, err := s.readManifests(cmd.Context(), paths, recursive)
 			if err != nil {
 				return err
 			}

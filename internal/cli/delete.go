@@ -32,7 +32,7 @@ manifest there.`,
 			if len(paths) == 0 {
 				return fmt.Errorf("give -f FILE, or: delete pod NAME")
 			}
-			files, err := s.readManifests(paths, recursive)
+			files, err := s.readManifests(cmd.Context(), paths, recursive)
 			if err != nil {
 				return err
 			}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -24,15 +25,15 @@ type manifestFile struct {
 }
 
 // readManifests reads files and directories, the latter in the order of names.
-func (s *session) readManifests(paths []string, recursive bool) ([]manifestFile, error) {
+func (s *session) readManifests(ctx context.Context, paths []string, recursive bool) ([]manifestFile, error) {
 	var files []manifestFile
 	for _, p := range paths {
 		if p == "-" {
-			text, err := io.ReadAll(s.Stdin)
+			text, err := s.readInput(ctx, p)
 			if err != nil {
-				return nil, fmt.Errorf("read standard input: %w", err)
+				return nil, err
 			}
-			files = append(files, manifestFile{name: standardInput, text: string(text)})
+			files = append(files, manifestFile{name: standardInput, text: text})
 			continue
 		}
 		names, err := manifestNames(p, recursive)
@@ -40,11 +41,11 @@ func (s *session) readManifests(paths []string, recursive bool) ([]manifestFile,
 			return nil, err
 		}
 		for _, name := range names {
-			text, err := os.ReadFile(name)
+			text, err := s.readInput(ctx, name)
 			if err != nil {
 				return nil, err
 			}
-			files = append(files, manifestFile{name: name, text: string(text)})
+			files = append(files, manifestFile{name: name, text: text})
 		}
 	}
 	return files, nil

@@ -2,11 +2,11 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"strings"
 
@@ -34,7 +34,7 @@ can be read as well. "SELECT name, sql FROM sqlite_schema" lists all.`,
 	cmd.Flags().StringVarP(&file, "file", "f", "", "read the query from a file; - is standard input")
 	cmd.Flags().StringArrayVar(&params, "param", nil, "NAME=VALUE for :NAME in the query, or 1=VALUE for ?1; a JSON number, true, false or null is that, anything else text")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		query, err := s.queryText(args, file)
+		query, err := s.queryText(cmd.Context(), args, file)
 		if err != nil {
 			return err
 		}
@@ -69,16 +69,12 @@ can be read as well. "SELECT name, sql FROM sqlite_schema" lists all.`,
 	return cmd
 }
 
-func (s *session) queryText(args []string, file string) (string, error) {
+func (s *session) queryText(ctx context.Context, args []string, file string) (string, error) {
 	switch {
 	case len(args) == 1 && file == "":
 		return args[0], nil
-	case len(args) == 0 && file == "-":
-		text, err := io.ReadAll(s.Stdin)
-		return string(text), err
 	case len(args) == 0 && file != "":
-		text, err := os.ReadFile(file)
-		return string(text), err
+		return s.readInput(ctx, file)
 	}
 	return "", fmt.Errorf("give either a query or -f FILE")
 }
