@@ -29,18 +29,20 @@ func (f *Fake) behindLive(id string, do func(c *container)) {
 
 // Exit has the process of a container, infra containers included, end by itself.
 func (f *Fake) Exit(id string, code int) {
-	f.behindLive(id, func(c *container) { f.finish(c, code) })
+	f.behindLive(id, func(c *container) { f.finish(c, code, EndExit) })
 }
 
 // KillProcess ends it with SIGKILL, not through Podman.
-func (f *Fake) KillProcess(id string) { f.Exit(id, killed) }
+func (f *Fake) KillProcess(id string) {
+	f.behindLive(id, func(c *container) { f.finish(c, killed, EndExit) })
+}
 
 // OOM has the kernel kill it for lack of memory.
 func (f *Fake) OOM(id string) {
 	f.behindLive(id, func(c *container) {
 		c.OOMKilled = true
 		f.reportContainer(pod.EventOOM, c)
-		f.finish(c, killed)
+		f.finish(c, killed, EndOOM)
 	})
 }
 
@@ -49,7 +51,7 @@ func (f *Fake) OOM(id string) {
 func (f *Fake) StopByHand(id string) {
 	f.behindLive(id, func(c *container) {
 		c.byHand = true
-		f.signal(c, handGrace)
+		f.signal(c, handGrace, EndHand)
 	})
 }
 
@@ -57,7 +59,7 @@ func (f *Fake) StopByHand(id string) {
 func (f *Fake) KillByHand(id string) {
 	f.behindLive(id, func(c *container) {
 		f.reportContainer(pod.EventStopped, c)
-		f.finish(c, killed)
+		f.finish(c, killed, EndHand)
 	})
 }
 
@@ -76,7 +78,7 @@ func (f *Fake) StartByHand(id string) {
 			return
 		}
 		f.run(c, c.script, Fault{})
-		c.stray = true
+		c.stray, c.life.ByHand = true, true
 		if b := f.sandboxes[c.SandboxID]; b != nil && b.infra == c {
 			b.State, b.StartedAt, b.ExitedAt = pod.RunRunning, c.StartedAt, time.Time{}
 		}
@@ -110,9 +112,9 @@ func (f *Fake) RemoveBehind(id string) {
 	}
 	switch {
 	case b != nil:
-		f.dropSandbox(b, false)
+		f.dropSandbox(b, false, EndHand)
 	case c != nil:
-		f.dropContainer(c, false)
+		f.dropContainer(c, false, EndHand)
 	}
 }
 
@@ -125,7 +127,7 @@ func (f *Fake) Foreign(name string, labels map[string]string) string {
 		identity = pod.Identity{} // not a container of any Podstead
 	}
 	c := &container{identity: identity}
-	c.ID, c.Name, c.CreatedAt = f.id("c"), name, now()
+	c.ID, c.Name, c.CreatedAt = f.id("c"), name, f.now()
 	f.containers[c.ID], f.names[name] = c, c.ID
 	f.run(c, Script{}, Fault{})
 	return c.ID
@@ -143,8 +145,9 @@ func (f *Fake) Reboot(left pod.RunState) {
 		}
 		c.disarm()
 		c.State, c.PID = left, 0
+		f.died(c, EndReboot)
 		if left == pod.RunExited {
-			c.ExitCode, c.FinishedAt = killed, now()
+			c.ExitCode, c.FinishedAt = killed, f.now()
 		}
 		close(c.ended)
 		c.ended = nil

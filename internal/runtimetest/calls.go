@@ -68,7 +68,7 @@ func act[T any](ctx context.Context, f *Fake, about Call, fn func(k *call) (T, e
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.ticks++
-	k.ended, k.Ended, k.Err = f.ticks, now(), err
+	k.ended, k.Ended, k.Err = f.ticks, time.Now(), err
 	if err != nil && !k.partial(err) {
 		return zero, err
 	}
@@ -115,7 +115,7 @@ func (f *Fake) begin(about Call) *call {
 	defer f.mu.Unlock()
 	f.ticks++
 	k := &call{Call: about, begun: f.ticks}
-	k.Begun = now()
+	k.Begun = time.Now()
 	if c := f.containers[k.Object]; c != nil && k.Pod == "" {
 		k.Pod, k.Container = c.Key.Name, c.identity.Container
 	}

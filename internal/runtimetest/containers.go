@@ -21,11 +21,11 @@ func (f *Fake) createContainer(k *call, spec pod.ContainerSpec) (pod.Container, 
 	if _, err := f.mySandbox(k.Op, spec.SandboxID); err != nil {
 		return pod.Container{}, err
 	}
-	c := &container{identity: spec.Identity}
+	c := &container{identity: spec.Identity, args: spec.Args}
 	c.Container = pod.Container{
 		Key: spec.Key, UID: spec.UID, Container: spec.Identity.Container, Kind: spec.Kind, Name: name, SandboxID: spec.SandboxID,
 		Attempt: spec.Attempt, Revision: spec.Revision, State: pod.RunCreated, Image: spec.Image, ImageID: spec.ImageID,
-		LogPath: "/containers/" + name + ".log", CreatedAt: now(),
+		LogPath: "/containers/" + name + ".log", CreatedAt: f.now(),
 	}
 	if k.lies() {
 		c.ID = f.id("lie")
@@ -79,7 +79,7 @@ func (f *Fake) StopContainer(ctx context.Context, id string, grace time.Duration
 		}
 		if c.State.Live() && !k.lies() {
 			c.silent = k.fault.Silent
-			f.signal(c, grace)
+			f.signal(c, grace, EndAgent)
 			if c.State.Live() {
 				k.until = c.ended
 			}
@@ -98,16 +98,16 @@ func (f *Fake) RemoveContainer(ctx context.Context, id string) error {
 		case c.Kind == pod.KindSandbox:
 			return struct{}{}, refuse(pod.Invalid, k.Op, id, "it is an infra container: remove the pod")
 		}
-		f.dropContainer(c, k.fault.Silent)
+		f.dropContainer(c, k.fault.Silent, EndAgent)
 		return struct{}{}, nil
 	})
 	return err
 }
 
-func (f *Fake) dropContainer(c *container, silent bool) {
+func (f *Fake) dropContainer(c *container, silent bool, by End) {
 	c.silent = silent
 	if c.State.Live() {
-		f.finish(c, killed)
+		f.finish(c, killed, by)
 	}
 	delete(f.containers, c.ID)
 	delete(f.names, c.Name)

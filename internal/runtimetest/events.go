@@ -54,7 +54,7 @@ func (f *Fake) report(e pod.RuntimeEvent) {
 	if f.stream.muted {
 		return
 	}
-	e.At = now()
+	e.At = f.now()
 	f.stream.all = append(f.stream.all, e)
 	for s := range f.stream.followers {
 		s.queue = append(s.queue, e)
@@ -89,7 +89,7 @@ func (f *Fake) Events(ctx context.Context, since time.Time, ready func(), fn fun
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.ticks++
-	k.ended, k.Ended, k.Err = f.ticks, now(), err
+	k.ended, k.Ended, k.Err = f.ticks, time.Now(), err
 	return err
 }
 

@@ -15,6 +15,8 @@ type Options struct {
 	Node string
 	// Latency is what each call takes; one that is missing takes no time.
 	Latency map[Op]time.Duration
+	// Now is the clock on the wall, which times are reported by; time.Now if nil.
+	Now func() time.Time
 }
 
 // PodmanLatency is what the calls take with Podman 4.3 on a small machine.
@@ -31,6 +33,7 @@ var PodmanLatency = map[Op]time.Duration{
 type Fake struct {
 	node    string
 	latency map[Op]time.Duration
+	clock   func() time.Time
 	images  *ImageStore
 	volumes *VolumeStore
 
@@ -46,6 +49,7 @@ type Fake struct {
 	service    service
 	stream     eventLog
 	violations []string
+	lives      []*Life
 }
 
 // New makes a runtime with nothing in it.
@@ -53,8 +57,11 @@ func New(o Options) *Fake {
 	if o.Node == "" {
 		o.Node = "fake"
 	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
 	f := &Fake{
-		node: o.Node, latency: o.Latency,
+		node: o.Node, latency: o.Latency, clock: o.Now,
 		sandboxes: map[string]*sandbox{}, containers: map[string]*container{}, names: map[string]string{}, scripts: map[string][]Script{},
 		service: service{changed: make(chan struct{})},
 		stream:  eventLog{followers: map[*follower]struct{}{}},
@@ -101,6 +108,9 @@ type container struct {
 	stray   bool          // a person started it
 	ended   chan struct{} // closed at the end of a run
 	silent  bool          // its end is not reported
+	args    []string
+	life    *Life // of the process that there is, or was last
+	stopped End   // who is stopping it
 }
 
 func (c *container) disarm() {
@@ -121,7 +131,8 @@ func (f *Fake) id(prefix string) string {
 
 func (f *Fake) address() string { return fmt.Sprintf("10.88.%d.%d", f.serial/250, f.serial%250+2) }
 
-func now() time.Time { return time.Now().UTC() }
+// now is the time on the wall. What lasts is measured by time itself.
+func (f *Fake) now() time.Time { return f.clock().UTC() }
 
 // myContainer finds a container of this node by ID.
 func (f *Fake) myContainer(op Op, id string) (*container, error) {

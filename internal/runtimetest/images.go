@@ -51,7 +51,7 @@ func (s *ImageStore) Add(names ...string) string {
 
 func (s *ImageStore) add(names ...string) string {
 	s.f.serial++
-	image := pod.Image{ID: fmt.Sprintf("%064x", s.f.serial), Names: names, SizeBytes: 1 << 20, CreatedAt: now()}
+	image := pod.Image{ID: fmt.Sprintf("%064x", s.f.serial), Names: names, SizeBytes: 1 << 20, CreatedAt: s.f.now()}
 	for _, n := range names {
 		s.present[n] = image
 	}

@@ -1,6 +1,7 @@
 package runtimetest
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -56,7 +57,8 @@ func (f *Fake) run(c *container, s Script, t Fault) {
 	f.serial++
 	c.runs++
 	c.State, c.PID, c.ExitCode, c.OOMKilled = pod.RunRunning, 1000+f.serial, 0, false
-	c.StartedAt, c.FinishedAt = now(), time.Time{}
+	c.StartedAt, c.FinishedAt = f.now(), time.Time{}
+	f.born(c)
 	c.ended, c.byHand, c.stray, c.silent = make(chan struct{}), false, false, t.Silent
 	if b := f.sandboxes[c.SandboxID]; b != nil && c != b.infra {
 		c.network = b.infra.runs
@@ -92,7 +94,11 @@ func (f *Fake) endAfter(c *container, d time.Duration, code int, oom bool) {
 			f.reportContainer(pod.EventOOM, c)
 			code = killed
 		}
-		f.finish(c, code)
+		why := EndExit
+		if oom {
+			why = EndOOM
+		}
+		f.finish(c, code, cmp.Or(c.stopped, why))
 	})
 }
 
@@ -111,36 +117,40 @@ func (f *Fake) later(c *container, d time.Duration, do func()) *time.Timer {
 // signal sends SIGTERM, and SIGKILL once the grace is over. A process that is
 // being stopped already gets the shorter of the graces. A paused one is thawed
 // to be stopped.
-func (f *Fake) signal(c *container, grace time.Duration) {
+func (f *Fake) signal(c *container, grace time.Duration, by End) {
 	at := time.Now().Add(grace)
 	if !c.killAt.IsZero() && !at.Before(c.killAt) {
 		return
 	}
 	first := c.killAt.IsZero()
+	if first {
+		c.stopped = by
+	}
 	c.State = pod.RunRunning
 	if grace <= 0 {
-		f.finish(c, killed)
+		f.finish(c, killed, c.stopped)
 		return
 	}
 	if c.kill != nil {
 		c.kill.Stop()
 	}
 	c.killAt = at
-	c.kill = f.later(c, grace, func() { f.finish(c, killed) })
+	c.kill = f.later(c, grace, func() { f.finish(c, killed, c.stopped) })
 	switch {
 	case !first || c.script.IgnoreTERM:
 	case c.script.StopTakes > 0:
 		f.endAfter(c, c.script.StopTakes, c.script.StopCode, false)
 	default:
-		f.finish(c, c.script.StopCode)
+		f.finish(c, c.script.StopCode, c.stopped)
 	}
 }
 
 // finish ends the process. The others of a pod whose infra container ends run
 // on, without a network.
-func (f *Fake) finish(c *container, code int) {
+func (f *Fake) finish(c *container, code int, why End) {
 	c.disarm()
-	c.State, c.PID, c.ExitCode, c.FinishedAt = pod.RunExited, 0, code, now()
+	c.State, c.PID, c.ExitCode, c.FinishedAt = pod.RunExited, 0, code, f.now()
+	f.died(c, why)
 	if c.ended != nil {
 		close(c.ended)
 		c.ended = nil

@@ -19,7 +19,7 @@ func (f *Fake) createSandbox(k *call, spec pod.SandboxSpec) (pod.Sandbox, error)
 	b := &sandbox{identity: spec.Identity, ports: spec.Ports, hostNet: spec.HostNetwork}
 	b.Sandbox = pod.Sandbox{
 		Key: spec.Key, UID: spec.UID, Name: name, Attempt: spec.Attempt, Revision: spec.Revision, Hash: spec.Hash,
-		State: pod.RunCreated, CreatedAt: now(),
+		State: pod.RunCreated, CreatedAt: f.now(),
 	}
 	if k.lies() {
 		b.ID, b.InfraID = f.id("lie"), f.id("lie")
@@ -37,7 +37,7 @@ func (f *Fake) createSandbox(k *call, spec pod.SandboxSpec) (pod.Sandbox, error)
 	infra := &container{identity: spec.Identity, silent: k.fault.Silent}
 	infra.Container = pod.Container{
 		Key: spec.Key, UID: spec.UID, Container: spec.Identity.Container, Kind: pod.KindSandbox, ID: f.id("i"), Name: spec.RuntimeName(),
-		SandboxID: b.ID, Attempt: spec.Attempt, Revision: spec.Revision, State: pod.RunCreated, CreatedAt: now(),
+		SandboxID: b.ID, Attempt: spec.Attempt, Revision: spec.Revision, State: pod.RunCreated, CreatedAt: f.now(),
 	}
 	b.infra, b.InfraID = infra, infra.ID
 	f.sandboxes[b.ID], f.containers[infra.ID] = b, infra
@@ -67,9 +67,9 @@ func (f *Fake) holder(k *call, name string, want pod.Identity) (string, error) {
 	case !f.mine(has):
 		return "", refuse(pod.Conflict, k.Op, name, "the name is in use by "+id)
 	case f.sandboxes[id] != nil:
-		f.dropSandbox(f.sandboxes[id], k.fault.Silent)
+		f.dropSandbox(f.sandboxes[id], k.fault.Silent, EndAgent)
 	default:
-		f.dropContainer(f.containers[id], k.fault.Silent)
+		f.dropContainer(f.containers[id], k.fault.Silent, EndAgent)
 	}
 	return "", nil
 }
@@ -124,7 +124,7 @@ func (f *Fake) RemoveSandbox(ctx context.Context, id string, grace time.Duration
 		if grace > 0 {
 			for _, c := range f.inside(b) {
 				if c.State.Live() {
-					f.signal(c, grace)
+					f.signal(c, grace, EndAgent)
 					k.until = c.ended
 				}
 			}
@@ -132,7 +132,7 @@ func (f *Fake) RemoveSandbox(ctx context.Context, id string, grace time.Duration
 				return struct{}{}, nil
 			}
 		}
-		f.dropSandbox(b, k.fault.Silent)
+		f.dropSandbox(b, k.fault.Silent, EndAgent)
 		return struct{}{}, nil
 	})
 	return err
@@ -150,9 +150,9 @@ func (f *Fake) inside(b *sandbox) []*container {
 	return out
 }
 
-func (f *Fake) dropSandbox(b *sandbox, silent bool) {
+func (f *Fake) dropSandbox(b *sandbox, silent bool, by End) {
 	for _, c := range append(f.inside(b), b.infra) {
-		f.dropContainer(c, silent)
+		f.dropContainer(c, silent, by)
 	}
 	delete(f.sandboxes, b.ID)
 	delete(f.names, b.Name)
