@@ -154,22 +154,40 @@ func TestParseErrors(t *testing.T) {
 		{env: map[string]string{"PODSTEAD_SOCKET": "here"}, want: []string{"PODSTEAD_SOCKET", "absolute path"}},
 		{args: []string{"--config=/does/not/exist"}, want: []string{"--config", "/does/not/exist"}},
 		{file: "kind: KubeletConfiguration\n", want: []string{"--config", "FILE", "kubelet.config.k8s.io/v1beta1"}},
-		{file: fileHead + "staticPodPth: /x\nlogging: {fromat: json}\n", want: []string{"FILE", "staticPodPth", "logging.fromat"}},
-		{file: fileHead + "StaticPodPath: /x\n", want: []string{"FILE", "StaticPodPath"}},
-		{file: fileHead + "staticPodPath: /x\nstaticPodPath: /y\n", want: []string{"FILE", "staticPodPath"}},
-		{file: fileHead + "staticPodPath: [x]\n", want: []string{"FILE", "staticPodPath"}},
-		{file: fileHead + "fileCheckFrequency: soon\n", want: []string{"FILE", "soon"}},
-		{file: fileHead + "fileCheckFrequency: 1ms\n", want: []string{"FILE: fileCheckFrequency", "100ms or more"}},
-		{file: fileHead + "staticPodPath: here\n", want: []string{"FILE: staticPodPath", "absolute path"}},
-		{file: fileHead + "serializeImagePulls: true\nmaxParallelImagePulls: 3\n", want: []string{"FILE: serializeImagePulls", "maxParallelImagePulls is 3"}},
-		{file: fileHead + "staticPodURL: x\nlogging: {format: xml}\n", want: []string{"FILE: staticPodURL", "FILE: logging.format"}},
+		{file: fileHead + "staticPodPth: /x\nlogging:\n  verbosity: 1\n  fromat: json\n", want: []string{
+			"FILE:3: staticPodPth: there is no such field; did you mean staticPodPath?",
+			"FILE:6: logging.fromat: there is no such field; did you mean logging.format?",
+		}},
+		{file: fileHead + "StaticPodPath: /x\n", want: []string{"FILE:3: StaticPodPath: there is no such field; did you mean staticPodPath?"}},
+		{file: fileHead + "anything: 1\n", want: []string{"FILE:3: anything: there is no such field"}},
+		{file: fileHead + "registerWithTaints:\n- key: a\n  efect: NoSchedule\n", want: []string{
+			"FILE:5: registerWithTaints[0].efect: there is no such field; did you mean registerWithTaints[0].effect?",
+		}},
+		{file: `{"apiVersion": "kubelet.config.k8s.io/v1beta1",` + "\n" + `"kind": "KubeletConfiguration",` + "\n" + `"syncFrequenzy": "1m"}`, want: []string{
+			"FILE:3: syncFrequenzy: there is no such field; did you mean syncFrequency?",
+		}},
+		{file: fileHead + "staticPodPath: /x\nstaticPodPath: /y\n", want: []string{"FILE", "line 4", "staticPodPath"}},
+		{file: fileHead + "staticPodPath: [x]\nsyncFrequency: 5\nlogging: {verbosity: high}\n", want: []string{
+			"FILE:3: staticPodPath: it has a value of type array, and takes a string",
+			"FILE:4: syncFrequency: it has a value of type number, and takes a string",
+			"FILE:5: logging.verbosity: it has a value of type string, and takes a uint32",
+		}},
+		{file: fileHead + "fileCheckFrequency: soon\n", want: []string{"FILE:3: fileCheckFrequency", "soon"}},
+		{file: fileHead + "fileCheckFrequency: 1ms\n", want: []string{"FILE:3: fileCheckFrequency", "100ms or more"}},
+		{file: fileHead + "staticPodPath: here\n", want: []string{"FILE:3: staticPodPath", "absolute path"}},
+		{file: fileHead + "serializeImagePulls: true\nmaxParallelImagePulls: 3\n", want: []string{"FILE:3: serializeImagePulls", "maxParallelImagePulls is 3"}},
+		{file: fileHead + "staticPodURL: x\nlogging: {format: xml}\n", want: []string{"FILE:3: staticPodURL", "FILE:4: logging.format"}},
+		{file: "apiVersion: v1\nkind: Pod\nspec: {}\n", want: []string{"--config", "FILE", `"v1"`, "Pod", "KubeletConfiguration"}},
+		{file: "- apiVersion: v1\n", want: []string{"--config", "FILE", "no mapping"}},
+		{file: "", want: []string{"--config", "FILE", "no mapping"}},
+		{file: fileHead + "---\nstaticPodPath: /x\n", want: []string{"--config", "FILE", "line 3", "second document"}},
 		{file: "\t", want: []string{"FILE"}},
 	}
 	for _, test := range tests {
 		args, file := test.args, ""
-		if test.file != "" {
+		if len(args) == 0 && test.env == nil {
 			file = writeFile(t, test.file)
-			args = append(args, "--config", file)
+			args = []string{"--config", file}
 		}
 		_, err := Parse(args, func(name string) string { return test.env[name] })
 		if err == nil {

@@ -1,11 +1,8 @@
 package config
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,8 +10,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubelet "k8s.io/kubelet/config/v1beta1"
-	kjson "sigs.k8s.io/json"
-	"sigs.k8s.io/yaml"
 )
 
 // takers set what a field of the file says, by the field's path. A frequency of
@@ -71,13 +66,17 @@ func takeSerializeImagePulls(c *Config, k *kubelet.KubeletConfiguration) error {
 // readFile takes a KubeletConfiguration. Fields that a flag sets as well are only
 // checked for their syntax.
 func (p *parser) readFile(file string) error {
-	kubeletConfig, set, err := decodeFile(file)
+	doc, err := readDocument(file)
 	if err != nil {
 		return fmt.Errorf("--config: %w", err)
 	}
+	kubeletConfig, err := doc.decode()
+	if err != nil {
+		return err
+	}
 	var wrong []error
 	var idle []string
-	for _, field := range set {
+	for _, field := range doc.set() {
 		take, known := takers[field]
 		if !known {
 			idle = append(idle, field)
@@ -87,9 +86,9 @@ func (p *parser) readFile(file string) error {
 		if p.flags.Changed(flag) || flag == "v" && p.flags.Changed("log-level") {
 			continue
 		}
-		p.origin[flag] = file + ": " + field
+		p.origin[flag] = doc.place(field)
 		if err := take(&p.config, kubeletConfig); err != nil {
-			wrong = append(wrong, fmt.Errorf("%s: %s: %w", file, field, err))
+			wrong = append(wrong, fmt.Errorf("%s: %w", doc.place(field), err))
 		}
 	}
 	if len(idle) > 0 {
@@ -106,55 +105,4 @@ func flagOf(field string) string {
 		}
 	}
 	return ""
-}
-
-// decodeFile reads the file strictly. The paths of the fields that it sets come
-// sorted.
-func decodeFile(file string) (*kubelet.KubeletConfiguration, []string, error) {
-	content, err := os.ReadFile(file)
-	if err != nil {
-		return nil, nil, err
-	}
-	asJSON, err := yaml.YAMLToJSONStrict(content)
-	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", file, err)
-	}
-	decoded := &kubelet.KubeletConfiguration{}
-	strict, err := kjson.UnmarshalStrict(asJSON, decoded)
-	switch want := kubelet.SchemeGroupVersion.String(); {
-	case err != nil:
-		return nil, nil, fmt.Errorf("%s: %w", file, err)
-	case decoded.APIVersion != want || decoded.Kind != "KubeletConfiguration":
-		return nil, nil, fmt.Errorf("%s: apiVersion is %q and kind is %q: give %s and KubeletConfiguration", file, decoded.APIVersion, decoded.Kind, want)
-	case len(strict) > 0:
-		for i, err := range strict {
-			strict[i] = fmt.Errorf("%s: %w", file, err)
-		}
-		return nil, nil, errors.Join(strict...)
-	}
-	set, err := setFields(asJSON)
-	return decoded, set, err
-}
-
-// setFields lists the fields that a document sets, null not counting. Fields of
-// logging are told apart, since some of them are known here.
-func setFields(document []byte) ([]string, error) {
-	fields := map[string]json.RawMessage{}
-	if err := json.Unmarshal(document, &fields); err != nil {
-		return nil, err
-	}
-	logging := map[string]json.RawMessage{}
-	if nested, ok := fields["logging"]; ok {
-		if err := json.Unmarshal(nested, &logging); err != nil {
-			return nil, err
-		}
-		delete(fields, "logging")
-	}
-	for name, value := range logging {
-		fields["logging."+name] = value
-	}
-	delete(fields, "apiVersion")
-	delete(fields, "kind")
-	maps.DeleteFunc(fields, func(_ string, value json.RawMessage) bool { return string(value) == "null" })
-	return slices.Sorted(maps.Keys(fields)), nil
 }
