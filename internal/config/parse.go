@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+
+	"podstead.io/podstead/internal/spelling"
 )
 
 // What Parse returns when something else than a configuration was asked for.
@@ -20,6 +22,9 @@ var (
 // line for everything that is wrong.
 func Parse(args []string, getenv func(string) string) (Config, error) {
 	p := newParser()
+	if err := p.swallowed(args); err != nil {
+		return Config{}, err
+	}
 	if err := p.flags.Parse(args); err != nil {
 		return Config{}, explain(err)
 	}
@@ -147,40 +152,34 @@ func explainUnknown(unknown *pflag.NotExistError) error {
 	}
 }
 
-// nearest is the flag that the name is most likely a slip of, empty if none.
-func nearest(name string) string {
-	best, least := "", len(name)/3+1
-	newParser().flags.VisitAll(func(f *pflag.Flag) {
-		if len(f.Name) == 1 {
-			return
+// swallowed finds a flag that would take the next flag for its value, as happens
+// when a script leaves a variable empty that it does not quote.
+func (p *parser) swallowed(args []string) error {
+	for i := 0; i+1 < len(args) && args[i] != "--"; i++ {
+		var f *pflag.Flag
+		if name, long := strings.CutPrefix(args[i], "--"); long {
+			f = p.flags.Lookup(name)
+		} else if len(args[i]) == 2 && args[i][0] == '-' {
+			f = p.flags.ShorthandLookup(args[i][1:])
 		}
-		distance := editDistance(name, f.Name)
-		if strings.HasPrefix(f.Name, name) {
-			distance = min(distance, 1)
+		if f == nil || f.NoOptDefVal != "" {
+			continue // no flag, one with =, or one that needs no value
 		}
-		if distance < least {
-			best, least = f.Name, distance
+		if strings.HasPrefix(args[i+1], "--") {
+			return fmt.Errorf("%s: a value is missing, %q follows; for an empty one give %s=", args[i], args[i+1], args[i])
 		}
-	})
-	return best
+		i++
+	}
+	return nil
 }
 
-// editDistance counts the insertions, deletions and replacements between a and b.
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost = 1 + min(diagonal, row[j], row[j+1])
-			}
-			diagonal, row[j+1] = row[j+1], cost
+// nearest is the flag that the name is most likely a slip of, empty if none.
+func nearest(name string) string {
+	var known []string
+	newParser().flags.VisitAll(func(f *pflag.Flag) {
+		if len(f.Name) > 1 {
+			known = append(known, f.Name)
 		}
-	}
-	return row[len(b)]
+	})
+	return spelling.Nearest(name, known)
 }
