@@ -21,6 +21,11 @@ const (
 // takes longer is ended in the middle, which is no worse than a power cut.
 const stopLimit = 1900 * time.Millisecond
 
+// sameWish is how long after a signal others only repeat it: a terminal that
+// closes, a supervisor and a Ctrl-C to a whole group say it several times at
+// once. Nobody presses a key twice as fast.
+const sameWish = 50 * time.Millisecond
+
 // untilStopped runs the agent until it ends by itself or a signal comes, and
 // returns the exit status. Its context is the root of all others.
 func untilStopped(signals <-chan os.Signal, log *slog.Logger, run func(context.Context) error) int {
@@ -28,7 +33,8 @@ func untilStopped(signals <-chan os.Signal, log *slog.Logger, run func(context.C
 	defer cancel(nil)
 	done := make(chan error, 1)
 	go func() { done <- run(ctx) }()
-	var overdue <-chan time.Time // nil while nobody asked to stop
+	var asked time.Time          // zero while nobody asked to stop
+	var overdue <-chan time.Time // likewise nil
 	for {
 		select {
 		case err := <-done:
@@ -39,13 +45,15 @@ func untilStopped(signals <-chan os.Signal, log *slog.Logger, run func(context.C
 			log.Info("podsteadd has stopped; containers go on")
 			return exitOK
 		case s := <-signals:
-			if overdue != nil {
+			switch {
+			case asked.IsZero():
+				log.Info("podsteadd stops", "signal", s.String())
+				cancel(fmt.Errorf("signal: %s", s))
+				asked, overdue = time.Now(), time.After(stopLimit)
+			case time.Since(asked) >= sameWish:
 				log.Warn("podsteadd ends at once", "signal", s.String())
 				return exitSignal + number(s)
 			}
-			log.Info("podsteadd stops", "signal", s.String())
-			cancel(fmt.Errorf("signal: %s", s))
-			overdue = time.After(stopLimit)
 		case <-overdue:
 			log.Error("podsteadd did not stop in time and ends at once", "limit", stopLimit)
 			return exitFailed

@@ -22,16 +22,22 @@ func TestUntilStopped(t *testing.T) {
 	tests := []struct {
 		name    string
 		run     func(context.Context) error
-		signals []os.Signal // one each 100 ms
+		signals []os.Signal
+		apart   time.Duration // how long after one signal the next comes
 		status  int
 		took    time.Duration
 	}{
-		{"fails to start", func(context.Context) error { return errors.New("locked") }, nil, exitFailed, 0},
-		{"stops", stopsIn(time.Second, nil), []os.Signal{syscall.SIGTERM}, exitOK, time.Second},
-		{"stops badly", stopsIn(time.Second, errors.New("disk full")), []os.Signal{syscall.SIGTERM}, exitFailed, time.Second},
-		{"hangs", stopsIn(time.Minute, nil), []os.Signal{syscall.SIGHUP}, exitFailed, stopLimit},
-		{"second signal", stopsIn(time.Minute, nil), []os.Signal{syscall.SIGINT, syscall.SIGINT}, 130, 100 * time.Millisecond},
-		{"second signal, another one", stopsIn(time.Minute, nil), []os.Signal{syscall.SIGINT, syscall.SIGTERM}, 143, 100 * time.Millisecond},
+		{"fails to start", func(context.Context) error { return errors.New("locked") }, nil, 0, exitFailed, 0},
+		{"stops", stopsIn(time.Second, nil), []os.Signal{syscall.SIGTERM}, 0, exitOK, time.Second},
+		{"stops badly", stopsIn(time.Second, errors.New("disk full")), []os.Signal{syscall.SIGTERM}, 0, exitFailed, time.Second},
+		{"hangs", stopsIn(time.Minute, nil), []os.Signal{syscall.SIGHUP}, 0, exitFailed, stopLimit},
+		{"second signal", stopsIn(time.Minute, nil), []os.Signal{syscall.SIGINT, syscall.SIGINT}, 100 * time.Millisecond, 130, 100 * time.Millisecond},
+		{"second signal, another one", stopsIn(time.Minute, nil), []os.Signal{syscall.SIGINT, syscall.SIGTERM}, 100 * time.Millisecond, 143, 100 * time.Millisecond},
+		// A closing terminal, a supervisor and a Ctrl-C to the whole group each
+		// tell the same thing several times.
+		{"the same wish twice", stopsIn(time.Second, nil), []os.Signal{syscall.SIGTERM, syscall.SIGTERM}, time.Millisecond, exitOK, time.Second},
+		{"the same wish by two signals at once", stopsIn(time.Second, nil), []os.Signal{syscall.SIGHUP, syscall.SIGTERM}, 0, exitOK, time.Second},
+		{"the same wish, then another", stopsIn(time.Minute, nil), []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGINT}, 30 * time.Millisecond, 130, 60 * time.Millisecond},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -40,7 +46,7 @@ func TestUntilStopped(t *testing.T) {
 				go func() {
 					for _, s := range test.signals {
 						signals <- s
-						time.Sleep(100 * time.Millisecond)
+						time.Sleep(test.apart)
 					}
 				}()
 				defer time.Sleep(time.Hour) // lets what was left behind end
