@@ -185,7 +185,7 @@ func (r *run) startContainer(ctx context.Context, a lifecycle.Action) error {
 	c, err := r.l.o.Runtime.StartContainer(ctx, id)
 	switch {
 	case errors.Is(err, pod.Invalid) && c.ID != "":
-		now := time.Now().UTC().Truncate(time.Microsecond)
+		now := r.l.o.Now().UTC().Truncate(time.Microsecond)
 		c.State, c.ExitCode, c.Error, c.FinishedAt = pod.RunExited, startErrorCode, err.Error(), now
 		r.observed(pod.Facts{Containers: []pod.Container{c}})
 		r.event(warning(a.Container, "Failed", "Error: "+err.Error()))

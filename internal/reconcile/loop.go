@@ -20,7 +20,7 @@ import (
 	"podstead.io/podstead/internal/pod"
 )
 
-// Options are what a Loop needs. All are required but for the last two.
+// Options are what a Loop needs. All are required but for the last three.
 type Options struct {
 	Store   Store
 	Runtime Runtime
@@ -37,6 +37,8 @@ type Options struct {
 	// CallTimeout is the deadline of a runtime call, not counting a grace
 	// period; 0 is kubelet's 2 min.
 	CallTimeout time.Duration
+	// Now is the wall clock, which may jump; nil: time.Now.
+	Now func() time.Time
 }
 
 // Loop runs the workers.
@@ -61,6 +63,9 @@ func New(o Options) *Loop {
 	}
 	if o.CallTimeout == 0 {
 		o.CallTimeout = 2 * time.Minute
+	}
+	if o.Now == nil {
+		o.Now = time.Now
 	}
 	return &Loop{o: o, slots: make(chan struct{}, o.Parallel), workers: map[types.UID]*worker{}, timers: map[types.UID]*time.Timer{}}
 }
@@ -157,7 +162,7 @@ const (
 func (l *Loop) work(ctx context.Context, uid types.UID, w *worker) {
 	rounds, delay := 0, roundPause
 	for ctx.Err() == nil {
-		again, busy := l.step(ctx, uid, w)
+		wait, busy := l.step(ctx, uid, w)
 		if busy {
 			if rounds++; rounds > roundsAtOnce {
 				l.o.Log.Warn("pod does not settle", "pod_uid", uid, "rounds", rounds)
@@ -174,8 +179,8 @@ func (l *Loop) work(ctx context.Context, uid types.UID, w *worker) {
 		default:
 		}
 		delete(l.workers, uid)
-		if !again.IsZero() && l.ctx != nil {
-			l.timers[uid] = time.AfterFunc(time.Until(again), func() { l.Wake(uid) })
+		if wait > 0 && l.ctx != nil {
+			l.timers[uid] = time.AfterFunc(wait, func() { l.Wake(uid) })
 		}
 		l.mu.Unlock()
 		return
@@ -195,9 +200,10 @@ func pause(ctx context.Context, d time.Duration) {
 }
 
 // step decides once and carries the plan through. busy asks for another step at
-// once; otherwise again is when to look next, zero for never.
-func (l *Loop) step(ctx context.Context, uid types.UID, w *worker) (again time.Time, busy bool) {
-	now := time.Now()
+// once; otherwise wait is how long until the next, zero for ever. It is a
+// duration because the wall clock may jump before it is over.
+func (l *Loop) step(ctx context.Context, uid types.UID, w *worker) (wait time.Duration, busy bool) {
+	now := l.o.Now()
 	snap, err := l.o.Store.Load(ctx, uid)
 	if errors.Is(err, pod.NotFound) {
 		return l.discard(ctx, uid, w)
@@ -209,41 +215,44 @@ func (l *Loop) step(ctx context.Context, uid types.UID, w *worker) (again time.T
 	rec, err := l.decided(snap, d, now)
 	if err != nil {
 		l.o.Log.Error("decision refused by the state machine", "pod", snap.Desired.Key.String(), "err", err)
-		return now.Add(lifecycle.BackoffMax), false
+		return lifecycle.BackoffMax, false
 	}
 	if rec != nil {
 		if err := l.o.Store.Commit(ctx, *rec); errors.Is(err, pod.Conflict) || errors.Is(err, pod.NotFound) {
-			return time.Time{}, true
+			return 0, true
 		} else if err != nil {
 			return l.storeFailed(ctx, uid, err)
 		}
 	}
 	if len(d.Actions) == 0 {
-		return d.Again, rec != nil && d.Event != ""
+		if !d.Again.IsZero() {
+			wait = max(d.Again.Sub(now), 1)
+		}
+		return wait, rec != nil && d.Event != ""
 	}
 	r := l.carryOut(ctx, snap, d.Actions, w)
 	if ctx.Err() != nil {
-		return time.Time{}, false
+		return 0, false
 	}
-	if out := r.outcome(time.Now()); out != nil {
+	if out := r.outcome(l.o.Now()); out != nil {
 		if err := l.o.Store.Commit(ctx, *out); err != nil && !errors.Is(err, pod.Conflict) && !errors.Is(err, pod.NotFound) {
 			return l.storeFailed(ctx, uid, err)
 		}
 	}
-	return time.Time{}, true
+	return 0, true
 }
 
 // storeFailed waits: without a record of intent nothing destructive is done.
-func (l *Loop) storeFailed(ctx context.Context, uid types.UID, err error) (time.Time, bool) {
+func (l *Loop) storeFailed(ctx context.Context, uid types.UID, err error) (time.Duration, bool) {
 	if ctx.Err() == nil {
 		l.o.Log.Error("store not usable; pod left as it is", "pod_uid", uid, "err", err)
 	}
-	return time.Now().Add(storePause), false
+	return storePause, false
 }
 
 // discard removes what was observed of a pod that nobody desires. There is
 // nothing to record it against but the facts.
-func (l *Loop) discard(ctx context.Context, uid types.UID, w *worker) (time.Time, bool) {
+func (l *Loop) discard(ctx context.Context, uid types.UID, w *worker) (time.Duration, bool) {
 	orphans, err := l.o.Store.Orphans(ctx)
 	if err != nil {
 		return l.storeFailed(ctx, uid, err)
@@ -253,12 +262,12 @@ func (l *Loop) discard(ctx context.Context, uid types.UID, w *worker) (time.Time
 			continue
 		}
 		l.o.Log.Warn("removing a pod that no source wants", "pod_uid", uid)
-		d := lifecycle.Discard(o, "no source wants it", time.Now())
+		d := lifecycle.Discard(o, "no source wants it", l.o.Now())
 		r := l.carryOut(ctx, pod.Snapshot{Desired: pod.Desired{UID: uid}, Observed: o}, d.Actions, w)
 		if len(r.failures) > 0 {
 			l.o.Log.Error("a pod that no source wants can't be removed", "pod_uid", uid, "err", r.failures[0].err)
-			return time.Now().Add(lifecycle.BackoffBase), false
+			return lifecycle.BackoffBase, false
 		}
 	}
-	return time.Time{}, false
+	return 0, false
 }

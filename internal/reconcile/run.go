@@ -125,7 +125,7 @@ func (r *run) take(ctx context.Context, a lifecycle.Action) error {
 
 func (r *run) commitThen(ctx context.Context, t pod.Transition) error {
 	rec := newRecord(r.snap.Desired)
-	stampTransition(&t, r.snap.Desired, time.Now())
+	stampTransition(&t, r.snap.Desired, r.l.o.Now())
 	rec.Transitions = []pod.Transition{t}
 	return r.l.o.Store.Commit(ctx, rec)
 }

@@ -142,12 +142,12 @@ func (b *backup) carry(ctx context.Context, keys map[backupKey]struct{}) error {
 // openAndCompare opens the file, makes it anew if it is not a sound backup, and
 // carries over every difference.
 func (b *backup) openAndCompare(ctx context.Context) error {
-	db, rows, err := openBackup(ctx, b.path)
+	db, rows, err := openBackup(ctx, b.store.driver, b.path)
 	if faultOf(err) == faultCorrupt || errors.Is(err, errNotBackup) {
 		if err := removeDatabase(b.path); err != nil {
 			return err
 		}
-		db, rows, err = openBackup(ctx, b.path)
+		db, rows, err = openBackup(ctx, b.store.driver, b.path)
 	}
 	if err != nil {
 		return err
@@ -205,7 +205,7 @@ func putBackup(ctx context.Context, db *sqlx.DB, puts map[backupKey]string, drop
 var errNotBackup = errors.New("not a backup that this podstead can read")
 
 // openBackup opens or creates the backup, checks it, and reads all of it.
-func openBackup(ctx context.Context, path string) (*sqlx.DB, []backupRow, error) {
+func openBackup(ctx context.Context, driver, path string) (*sqlx.DB, []backupRow, error) {
 	// Manifests may hold secrets. The process does not have the file open yet, so
 	// that closing it here drops no lock.
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
@@ -215,7 +215,7 @@ func openBackup(ctx context.Context, path string) (*sqlx.DB, []backupRow, error)
 	if err := f.Close(); err != nil {
 		return nil, nil, err
 	}
-	db, err := openSQLite(path, "_txlock=immediate&_journal_mode=WAL&_synchronous=FULL&_pragma=journal_size_limit(1048576)", 1)
+	db, err := openSQLite(driver, path, "_txlock=immediate&_journal_mode=WAL&_synchronous=FULL&_pragma=journal_size_limit(1048576)", 1)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -151,7 +151,7 @@ func TestDamagedObjectsOfABackupAreNamed(t *testing.T) {
 	s := richStore(t, o)
 	lost := uidsOf(t, s, "job")[0]
 	s.Close()
-	db, err := openSQLite(o.BackupPath, "", 1)
+	db, err := openSQLite("sqlite", o.BackupPath, "", 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +183,7 @@ func TestUnusableBackup(t *testing.T) {
 	for name, spoil := range map[string]func(path string){
 		"garbage": func(path string) { overwrite(t, path, 0, strings.Repeat("no backup", 1000)) },
 		"a later format": func(path string) {
-			db, err := openSQLite(path, "", 1)
+			db, err := openSQLite("sqlite", path, "", 1)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -18,6 +18,7 @@ import (
 
 // Store is the agent's database. Its methods may be called from any goroutine.
 type Store struct {
+	driver string // of database/sql
 	path   string
 	nodeID string
 	bootID string
@@ -69,7 +70,7 @@ func Open(ctx context.Context, o Options) (*Store, OpenReport, error) {
 		return nil, OpenReport{}, err
 	}
 	s := &Store{
-		path: o.Path, bootID: o.BootID, limits: o.Limits,
+		driver: o.Driver, path: o.Path, bootID: o.BootID, limits: o.Limits,
 		restore: o.Restore, containerEdge: o.ContainerEdge, normalizeImage: o.NormalizeImage, clock: o.Now,
 		turn: make(chan struct{}, 1), lastSync: map[string]time.Time{},
 	}
@@ -100,7 +101,7 @@ func (s *Store) open(ctx context.Context, o Options) (OpenReport, error) {
 	if s.writer, err = connect(ctx, s.writerDB); err != nil {
 		return report, err
 	}
-	if s.readers, err = openReaders(o.Path); err != nil {
+	if s.readers, err = openReaders(o.Driver, o.Path); err != nil {
 		return report, err
 	}
 	var bootID string

@@ -58,7 +58,7 @@ func TestOpenAgainKeepsEverything(t *testing.T) {
 
 func TestOpenRefusesWhatIsNotOurs(t *testing.T) {
 	o := testOptions(t.TempDir())
-	db, err := openSQLite(o.Path, "_journal_mode=DELETE", 1)
+	db, err := openSQLite("sqlite", o.Path, "_journal_mode=DELETE", 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -257,7 +257,7 @@ func TestOpenAfterACrashInTheMiddleOfMaking(t *testing.T) {
 
 func TestOthersLockDelaysButDoesNotSurface(t *testing.T) {
 	s, _ := newStore(t)
-	other, err := openSQLite(s.path, "_txlock=immediate", 1)
+	other, err := openSQLite("sqlite", s.path, "_txlock=immediate", 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,6 +36,10 @@ type Options struct {
 	// lists; nil: names are compared as they are.
 	NormalizeImage func(name string) string
 
+	// Driver names the database/sql driver, which must be modernc's or wrap it;
+	// empty: modernc's own.
+	Driver string
+
 	Now    func() time.Time // nil: time.Now
 	Logger *slog.Logger     // nil: none
 	Limits Limits
@@ -47,6 +51,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.NormalizeImage == nil {
 		o.NormalizeImage = func(name string) string { return name }
+	}
+	if o.Driver == "" {
+		o.Driver = "sqlite"
 	}
 	if o.Now == nil {
 		o.Now = time.Now

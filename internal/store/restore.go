@@ -26,14 +26,14 @@ type savedState struct {
 // loadBackup reads the backup; nil when there is none. Objects that are damaged
 // are left out and named. Class Invalid: the file as a whole is damaged, or of
 // another format.
-func loadBackup(ctx context.Context, path string) (*savedState, error) {
+func loadBackup(ctx context.Context, driver, path string) (*savedState, error) {
 	if path == "" {
 		return nil, nil
 	}
 	if info, err := os.Stat(path); err != nil || info.Size() == 0 {
 		return nil, nil //nolint:nilerr // what can't be looked at can't be restored from
 	}
-	db, rows, err := openBackup(ctx, path)
+	db, rows, err := openBackup(ctx, driver, path)
 	switch {
 	case errors.Is(err, errNotBackup), faultOf(err) == faultCorrupt:
 		return nil, &pod.Error{Class: pod.Invalid, Op: "restore from backup", Object: path, Err: fmt.Errorf(

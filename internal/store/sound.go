@@ -79,7 +79,7 @@ func openSound(ctx context.Context, o Options) (*sqlx.DB, OpenReport, error) {
 	case garbage:
 		report.Damage = "it is not a database"
 	case ours:
-		db, err := openChecked(ctx, o.Path)
+		db, err := openChecked(ctx, o.Driver, o.Path)
 		if err == nil {
 			return db, report, nil
 		}
@@ -91,12 +91,12 @@ func openSound(ctx context.Context, o Options) (*sqlx.DB, OpenReport, error) {
 	if err := replace(ctx, o, &report); err != nil {
 		return nil, report, err
 	}
-	db, err := openWriter(o.Path)
+	db, err := openWriter(o.Driver, o.Path)
 	return db, report, err
 }
 
-func openChecked(ctx context.Context, path string) (*sqlx.DB, error) {
-	db, err := openWriter(path)
+func openChecked(ctx context.Context, driver, path string) (*sqlx.DB, error) {
+	db, err := openWriter(driver, path)
 	if err != nil {
 		return nil, err
 	}
@@ -110,7 +110,7 @@ func openChecked(ctx context.Context, path string) (*sqlx.DB, error) {
 // desired state from the backup. It is made whole under another name first: a
 // crash on the way leaves what was there, and the next start begins again.
 func replace(ctx context.Context, o Options, report *OpenReport) error {
-	saved, err := loadBackup(ctx, o.BackupPath)
+	saved, err := loadBackup(ctx, o.Driver, o.BackupPath)
 	if err != nil {
 		return err
 	}
@@ -142,7 +142,7 @@ func makeDatabase(ctx context.Context, o Options, path string, saved *savedState
 	if err := f.Close(); err != nil {
 		return err
 	}
-	db, err := openWriter(path)
+	db, err := openWriter(o.Driver, path)
 	if err != nil {
 		return err
 	}

@@ -13,12 +13,12 @@ import (
 // busyTimeoutMS is how long SQLite waits for a program that is not us.
 const busyTimeoutMS = 5000
 
-// openSQLite opens a pool of at most n connections with the parameters given,
-// and makes sure that one can be had.
-func openSQLite(path, params string, n int) (*sqlx.DB, error) {
+// openSQLite opens a pool of at most n connections of the database/sql driver
+// with the parameters given, and makes sure that one can be had.
+func openSQLite(driver, path, params string, n int) (*sqlx.DB, error) {
 	dsn := fmt.Sprintf("file:%s?_busy_timeout=%d&_error_rc=1&_dqs=0&_pragma=temp_store(memory)&_pragma=trusted_schema(off)&%s",
 		(&url.URL{Path: path}).EscapedPath(), busyTimeoutMS, params)
-	db, err := sqlx.Open("sqlite", dsn)
+	db, err := sqlx.Open(driver, dsn)
 	if err != nil {
 		return nil, err
 	}
@@ -31,16 +31,16 @@ func openSQLite(path, params string, n int) (*sqlx.DB, error) {
 
 // openWriter opens the connection that writes. One is kept for good: what was
 // set on it stays set.
-func openWriter(path string) (*sqlx.DB, error) {
-	return openSQLite(path, "_txlock=immediate&_auto_vacuum=incremental&_foreign_keys=on&_journal_mode=WAL&_synchronous=NORMAL"+
+func openWriter(driver, path string) (*sqlx.DB, error) {
+	return openSQLite(driver, path, "_txlock=immediate&_auto_vacuum=incremental&_foreign_keys=on&_journal_mode=WAL&_synchronous=NORMAL"+
 		"&_pragma=journal_size_limit(4194304)&_pragma=wal_autocheckpoint(1000)", 1)
 }
 
 // openReaders opens the pool that reads. The writer must be open: it owns the
 // write-ahead log.
-func openReaders(path string) (*pool, error) {
+func openReaders(driver, path string) (*pool, error) {
 	const n = 4
-	db, err := openSQLite(path, "mode=ro&_pragma=cache_size(-1000)", n)
+	db, err := openSQLite(driver, path, "mode=ro&_pragma=cache_size(-1000)", n)
 	if err != nil {
 		return nil, err
 	}
