@@ -26,6 +26,7 @@ type setting struct {
 	fields   []string
 	argument string // what the value is called in the help text
 	usage    string
+	inFile   string // usage of the field; empty: the same
 	value    func(*Config) pflag.Value
 	check    func(Config) error
 }
@@ -58,6 +59,7 @@ var sections = []section{
 			flag: "manifest-url-header", fields: []string{"staticPodURLHeader"},
 			argument: "NAME:VALUE",
 			usage:    "HTTP header to send to --manifest-url; several are separated by commas, or the flag is given several times",
+			inFile:   "HTTP headers to send to staticPodURL: a name, and a list of values",
 			value: func(c *Config) pflag.Value {
 				return cliflag.NewColonSeparatedMultimapStringString((*map[string][]string)(&c.ManifestURLHeader))
 			},
