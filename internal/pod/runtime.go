@@ -95,8 +95,6 @@ type RuntimeEvent struct {
 	// SandboxID is set when the event is about a Podman pod as a whole.
 	SandboxID string
 	At        time.Time
-	// ExitCode is meaningful with EventDied.
-	ExitCode int
 }
 
 // ImageResult says which image to run and how it was come by.

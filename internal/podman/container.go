@@ -98,6 +98,7 @@ func (d *Driver) StopContainer(ctx context.Context, id string, grace time.Durati
 	if err := d.mustOwn(ctx, id); err != nil {
 		return pod.Container{}, err
 	}
+	defer d.exits.expect(id)()
 	if err := d.stop(ctx, id, grace); err != nil {
 		return pod.Container{}, err
 	}
@@ -133,10 +134,12 @@ func (d *Driver) RemoveContainer(ctx context.Context, id string) error {
 	} else if err != nil {
 		return err
 	}
+	defer d.exits.expect(id)()
 	if err := d.remove(ctx, id); err != nil {
 		return err
 	}
 	d.mine.Delete(id)
+	d.exits.forget(id)
 	return nil
 }
 

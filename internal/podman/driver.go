@@ -2,10 +2,11 @@
 // them. It makes and ends sandboxes and containers for the reconciler, and
 // reports what there is, and what happens, to the observer.
 //
-// A Driver owns no goroutine but those of its idle connections, which Close
-// ends. Its calls carry their caller's deadline to Podman and give errors a
-// class; they work again once a service that was away is back. Only what carries
-// the node's labels is ever touched or reported.
+// A Driver owns the goroutines of its idle connections, and one for each running
+// container that waits for its process to end. Close ends them. Calls carry their
+// caller's deadline to Podman and give errors a class; they work again once a
+// service that was away is back. Only what carries the node's labels is ever
+// touched or reported.
 package podman
 
 import (
@@ -51,6 +52,7 @@ type Driver struct {
 	mine sync.Map
 	// paths remembers, by image ID, whether the image sets PATH.
 	paths sync.Map
+	exits exits
 }
 
 // New makes a driver. It does not connect: the service may come later.
@@ -59,11 +61,17 @@ func New(o Options) (*Driver, error) {
 	if !ok || !strings.HasPrefix(socket, "/") {
 		return nil, &pod.Error{Class: pod.Invalid, Op: "use Podman at", Object: o.URL, Err: errors.New("give the path of its socket as unix:///path")}
 	}
-	return &Driver{o: o, transport: newTransport(socket)}, nil
+	return &Driver{
+		o: o, transport: newTransport(socket),
+		exits: exits{processes: map[string]*process{}, followers: map[*func(pod.RuntimeEvent)]struct{}{}},
+	}, nil
 }
 
-// Close ends the idle connections.
-func (d *Driver) Close() { d.transport.CloseIdleConnections() }
+// Close ends the idle connections and the waiting for processes.
+func (d *Driver) Close() {
+	d.transport.CloseIdleConnections()
+	d.exits.close()
+}
 
 // Version is the service's version, such as 4.3.1.
 func (d *Driver) Version(ctx context.Context) (string, error) {

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -41,6 +42,7 @@ func TestPodman(t *testing.T) {
 		{"commands are replaced as in Kubernetes", commands},
 		{"containers are made as they are asked for", settings},
 		{"containers get their grace side by side", sideBySide},
+		{"an end is told at once and known from then on", endTold},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -263,5 +265,40 @@ func sideBySide(b *bench) {
 	b.must(b.driver.RemoveSandbox(b.Context(), box.ID, grace))
 	if took := time.Since(begun); took < grace || took > 2*grace+grace/2 {
 		b.Errorf("three graces of %s took %s", grace, took)
+	}
+}
+
+// endTold: the first word of an end comes from the kernel, before Podman has
+// cleaned up; an inspection after that must not find the container running.
+func endTold(b *bench) {
+	ctx, cancel := context.WithCancel(b.Context())
+	died := make(chan pod.RuntimeEvent, 8)
+	open, closed := make(chan struct{}), make(chan error, 1)
+	go func() {
+		closed <- b.driver.Events(ctx, time.Time{}, func() { close(open) }, func(e pod.RuntimeEvent) {
+			if e.Kind == pod.EventDied {
+				died <- e
+			}
+		})
+	}()
+	defer func() {
+		cancel()
+		<-closed
+	}()
+	<-open
+	for range 5 {
+		c := b.run(b.spec(b.start(), "a", "/bin/sleep", "1000"))
+		b.must(syscall.Kill(c.PID, syscall.SIGKILL))
+		for e := range died {
+			if e.ID == c.ID {
+				break
+			}
+		}
+		now, err := b.driver.InspectContainer(b.Context(), c.ID)
+		b.must(err)
+		if now.State != pod.RunExited || now.ExitCode != 137 || now.FinishedAt.IsZero() {
+			b.Errorf("told of its end, it is found %s with code %d, finished %s", now.State, now.ExitCode, now.FinishedAt)
+		}
+		b.must(b.driver.RemoveContainer(b.Context(), c.ID))
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/containers/podman/v4/libpod/events"
@@ -53,6 +54,13 @@ func (d *Driver) Events(ctx context.Context, since time.Time, ready func(), fn f
 	if !resp.IsSuccess() {
 		return classify("follow events of", d.o.URL, resp.Process(nil))
 	}
+	var one sync.Mutex // the kernel tells at any time
+	tell := func(e pod.RuntimeEvent) {
+		one.Lock()
+		defer one.Unlock()
+		fn(e)
+	}
+	defer d.exits.subscribe(tell)()
 	ready()
 	ends := ends{}
 	decoder := json.NewDecoder(resp.Body)
@@ -65,7 +73,7 @@ func (d *Driver) Events(ctx context.Context, since time.Time, ready func(), fn f
 			return &pod.Error{Class: pod.Unavailable, Op: "follow events of", Object: d.o.URL, Err: err}
 		}
 		if out, ok := d.translate(e, ends); ok {
-			fn(out)
+			tell(out)
 		}
 	}
 }
@@ -105,13 +113,11 @@ func (d *Driver) translate(e entities.Event, ends ends) (pod.RuntimeEvent, bool)
 	}
 	if kind == pod.EventRemoved {
 		d.mine.Delete(e.Actor.ID)
+		d.exits.forget(e.Actor.ID)
 	}
 	out := pod.RuntimeEvent{Kind: kind, ID: e.Actor.ID, At: time.Unix(0, e.TimeNano)}
 	if attributes[pod.LabelKind] == string(pod.KindSandbox) {
 		out.SandboxID = attributes["podId"] // empty on the event of its death
-	}
-	if kind == pod.EventDied {
-		out.ExitCode, _ = strconv.Atoi(attributes["containerExitCode"]) // a hint: an inspection follows
 	}
 	return out, true
 }

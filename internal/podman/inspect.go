@@ -16,13 +16,25 @@ import (
 const killed = 128 + 9
 
 // InspectContainer describes a container of the node's. An infra container has
-// KindSandbox, and its SandboxID says which sandbox's it is.
+// KindSandbox, and its SandboxID says which sandbox's it is. One whose process
+// has ended is asked for again until Podman knows, or its own event must be
+// waited for.
 func (d *Driver) InspectContainer(ctx context.Context, id string) (pod.Container, error) {
-	data, identity, err := d.inspect(ctx, id)
-	if err != nil {
-		return pod.Container{}, err
+	for lag := lagFirst; ; lag *= 2 {
+		data, identity, err := d.inspect(ctx, id)
+		if err != nil {
+			return pod.Container{}, err
+		}
+		c := d.container(data, identity)
+		if !c.State.Live() || !d.exits.ended(c.ID, c.PID) || lag > lagLast {
+			return c, nil
+		}
+		select {
+		case <-ctx.Done():
+			return c, nil
+		case <-time.After(lag):
+		}
 	}
-	return d.container(data, identity), nil
 }
 
 // inspect asks about a container by its ID or name. What is not the node's does
@@ -76,6 +88,9 @@ func (d *Driver) container(data *define.InspectContainerData, id pod.Identity) p
 		CreatedAt: normalize(data.Created), StartedAt: normalize(s.StartedAt), FinishedAt: normalize(s.FinishedAt),
 	}
 	c.State = runState(s.Status, c.StartedAt, c.FinishedAt)
+	if c.State.Live() && c.Kind != pod.KindSandbox {
+		d.exits.follow(c.ID, c.PID)
+	}
 	if data.HostConfig != nil && data.HostConfig.LogConfig != nil {
 		c.LogPath = data.HostConfig.LogConfig.Path
 	}

@@ -36,7 +36,11 @@ func (d *Driver) List(ctx context.Context) ([]pod.Sandbox, []pod.Container, erro
 			d.infra.Store(c.Pod, c.ID)
 			boxes = append(boxes, listedSandbox(c, id))
 		} else {
-			all = append(all, listedContainer(c, id))
+			one := listedContainer(c, id)
+			if one.State.Live() {
+				d.exits.follow(one.ID, one.PID)
+			}
+			all = append(all, one)
 		}
 	}
 	return boxes, all, nil

@@ -58,9 +58,7 @@ func killedOutside(t *trial) {
 	r := t.record(noTime)
 	_, c := t.started(Script{})
 	t.h.Machine.KillProcess(c.ID)
-	if e := t.await(r, pod.EventDied, c.ID); e.ExitCode != killed {
-		t.Errorf("the event says exit code %d", e.ExitCode)
-	}
+	t.await(r, pod.EventDied, c.ID)
 	if got := t.inspect(c.ID); got.State != pod.RunExited || got.ExitCode != killed || got.OOMKilled || got.FinishedAt.IsZero() {
 		t.Errorf("ended as %#v", got)
 	}

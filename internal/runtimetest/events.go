@@ -69,9 +69,7 @@ func (f *Fake) reportContainer(kind pod.EventKind, c *container) {
 		return
 	}
 	e := pod.RuntimeEvent{Kind: kind, ID: c.ID}
-	if kind == pod.EventDied {
-		e.ExitCode = c.ExitCode
-	} else if c.Kind == pod.KindSandbox {
+	if kind != pod.EventDied && c.Kind == pod.KindSandbox {
 		e.SandboxID = c.SandboxID
 	}
 	f.report(e)
