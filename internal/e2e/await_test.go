@@ -26,14 +26,19 @@ func eventually(t *testing.T, what string, check func() error) {
 
 func within(t *testing.T, limit time.Duration, what string, check func() error) {
 	t.Helper()
+	if err := await(limit, check); err != nil {
+		t.Fatalf("waited in vain until %s: %v", what, err)
+	}
+}
+
+// await looks until check finds nothing wrong, and returns what it finds wrong in
+// the end.
+func await(limit time.Duration, check func() error) error {
 	for deadline := time.Now().Add(limit); ; time.Sleep(pollEvery) {
 		err := check()
-		if err == nil {
-			return
-		}
 		var never hopeless
-		if errors.As(err, &never) || time.Now().After(deadline) {
-			t.Fatalf("waited in vain until %s: %v", what, err)
+		if err == nil || errors.As(err, &never) || time.Now().After(deadline) {
+			return err
 		}
 	}
 }

@@ -45,6 +45,10 @@ func (h *Host) Pause() { h.tb.Helper(); h.check(h.Service.Pause()) }
 // Resume lets a paused service go on.
 func (h *Host) Resume() { h.tb.Helper(); h.check(h.Service.Resume()) }
 
+// PowerCut ends every process of the host at once, the agent and all containers
+// included, and leaves nothing mounted. Files stay.
+func (h *Host) PowerCut() { h.tb.Helper(); h.check(h.Service.PowerCut()) }
+
 // Restart stops the service and starts it again.
 func (h *Host) Restart() { h.tb.Helper(); h.check(h.Service.Restart()) }
 

@@ -131,3 +131,10 @@ func killMembers(dir string) error {
 		return len(pids) == 0
 	})
 }
+
+// freezeMembers stops every process of the host, so that none sees another die.
+func freezeMembers(dir string) {
+	for _, pid := range members(dir) {
+		_ = syscall.Kill(pid, syscall.SIGSTOP)
+	}
+}

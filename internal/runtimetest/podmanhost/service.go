@@ -204,6 +204,13 @@ func (p *Service) Pause() error { return p.signal(syscall.SIGSTOP) }
 // Resume lets a paused service go on.
 func (p *Service) Resume() error { return p.signal(syscall.SIGCONT) }
 
+// PowerCut ends every process of the host at once, the agent and all containers
+// included, and leaves nothing mounted. Files stay.
+func (p *Service) PowerCut() error {
+	freezeMembers(p.Dir)
+	return errors.Join(killMembers(p.Dir), unmountBelow(p.Dir))
+}
+
 // Restart stops the service and starts it again.
 func (p *Service) Restart() error {
 	if err := p.Stop(); err != nil {
