@@ -6,6 +6,7 @@
 package pod
 
 import (
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -94,13 +95,26 @@ type Rejection struct {
 	Errors []FieldError
 }
 
-// SourceSet is everything that a source wants at one time.
+// SourceSet is everything that a source wants at one time, or what some of its
+// units do.
 type SourceSet struct {
+	// Units are those that the set speaks of; nil: all. A unit that is named and
+	// has no pods is gone.
+	Units      []string
 	Pods       []Submission
 	Rejections []Rejection
 	// Incomplete lists units whose content could not be taken whole: pods of
 	// these units that are missing from Pods are kept as they were.
 	Incomplete []string
+}
+
+// Covers reports whether the set speaks of the unit.
+func (s SourceSet) Covers(unit string) bool { return s.Units == nil || slices.Contains(s.Units, unit) }
+
+// Keeps reports whether pods of the unit that are missing from the set stay as
+// they were.
+func (s SourceSet) Keeps(unit string) bool {
+	return !s.Covers(unit) || slices.Contains(s.Incomplete, unit)
 }
 
 // State is a state of the pod machine; see internal/lifecycle for the table.
@@ -160,8 +174,11 @@ type Desired struct {
 	// Revision counts pod-wide changes, from 1; the sandbox carries it.
 	Revision int64
 	// Pod is the manifest defaulted by this binary, UID included.
-	Pod  *corev1.Pod
-	Hash string
+	Pod *corev1.Pod
+	// Unreadable says why this binary can't read the manifest, which another one
+	// had accepted; Pod is as much of it as can be shown then. Empty: it can.
+	Unreadable string
+	Hash       string
 	// Containers has init containers first, in manifest order, then the rest.
 	Containers []DesiredContainer
 	CreatedAt  time.Time
@@ -223,6 +240,8 @@ type Backoff struct {
 	// what the runtime or registry said.
 	Reason  string
 	Message string
+	// Unavailable says that the runtime gave no answer; see Facts.Returned.
+	Unavailable bool
 }
 
 // RunState is the state of a sandbox or container in the runtime.
@@ -253,7 +272,10 @@ type Sandbox struct {
 	Revision int64
 	Hash     string
 	// State is the infra container's.
-	State     RunState
+	State RunState
+	// Run counts the runs of the infra container that the store has seen, 0
+	// before the first. The runtime does not know it.
+	Run       int
 	IPs       []string // primary first; empty with host networking
 	CreatedAt time.Time
 	StartedAt time.Time // zero until started
@@ -269,14 +291,17 @@ type Container struct {
 	ID        string
 	Name      string // Podman's name
 	SandboxID string
-	Attempt   int
-	Revision  int64
-	State     RunState
-	Image     string // as asked for
-	ImageID   string
-	PID       int // in the agent's PID namespace; 0 when not running
-	ExitCode  int
-	OOMKilled bool
+	// SandboxRun is the run of the sandbox in which it was started, and whose
+	// network it has; 0 before its start. The runtime does not know it.
+	SandboxRun int
+	Attempt    int
+	Revision   int64
+	State      RunState
+	Image      string // as asked for
+	ImageID    string
+	PID        int // in the agent's PID namespace; 0 when not running
+	ExitCode   int
+	OOMKilled  bool
 	// Error is what the runtime said when the process could not be started.
 	Error      string
 	LogPath    string

@@ -95,9 +95,14 @@ func (r rejectionRow) rejection() (rejection, error) {
 	return out, nil
 }
 
-func (t *ReadTx) rejectionsOf(source string) ([]rejection, error) {
+// rejectionsOf are those of a source, or of some of its units.
+func (t *ReadTx) rejectionsOf(source string, units []string) ([]rejection, error) {
+	query, args := selectRejections+`WHERE source = ?`, []any{source}
+	if units != nil {
+		query, args = query+` AND unit IN (SELECT value FROM json_each(?))`, append(args, marshal(units))
+	}
 	var rows []rejectionRow
-	if err := t.Select(&rows, selectRejections+`WHERE source = ? ORDER BY id`, source); err != nil {
+	if err := t.Select(&rows, query+` ORDER BY id`, args...); err != nil {
 		return nil, err
 	}
 	list := make([]rejection, 0, len(rows))

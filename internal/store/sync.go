@@ -21,14 +21,45 @@ type wantedPod struct {
 
 func (w wantedPod) key() pod.Key { return pod.Key{Namespace: w.Namespace, Name: w.Name} }
 
-func (t *ReadTx) wantedPods() (map[pod.Key]wantedPod, error) {
+const selectWanted = `SELECT namespace, name, source, unit, place, manifest_hash FROM desired_pods WHERE deletion_requested_at IS NULL`
+
+// wantedPods are the wanted rows that a sync may touch: all of them, or, when it
+// speaks of some units only, those of the units and those with the names that
+// are wanted or waited for there.
+func (t *ReadTx) wantedPods(src pod.Source, set pod.SourceSet, refused []rejection) (map[pod.Key]wantedPod, error) {
 	var rows []wantedPod
-	err := t.Select(&rows, `SELECT namespace, name, source, unit, place, manifest_hash FROM desired_pods WHERE deletion_requested_at IS NULL`)
+	if set.Units == nil {
+		if err := t.Select(&rows, selectWanted); err != nil {
+			return nil, err
+		}
+	} else {
+		if err := t.Select(&rows, selectWanted+` AND source = ? AND unit IN (SELECT value FROM json_each(?))`, src.ID, marshal(set.Units)); err != nil {
+			return nil, err
+		}
+		for key := range keysOf(set, refused) {
+			var named []wantedPod
+			if err := t.Select(&named, selectWanted+` AND namespace = ? AND name = ?`, key.Namespace, key.Name); err != nil {
+				return nil, err
+			}
+			rows = append(rows, named...)
+		}
+	}
 	wanted := make(map[pod.Key]wantedPod, len(rows))
 	for _, r := range rows {
 		wanted[r.key()] = r
 	}
-	return wanted, err
+	return wanted, nil
+}
+
+func keysOf(set pod.SourceSet, refused []rejection) map[pod.Key]struct{} {
+	keys := make(map[pod.Key]struct{}, len(set.Pods)+len(refused))
+	for _, sub := range set.Pods {
+		keys[sub.Key()] = struct{}{}
+	}
+	for _, r := range refused {
+		keys[r.Key] = struct{}{}
+	}
+	return keys
 }
 
 func (t *ReadTx) wantedPod(key pod.Key) (row podRow, found bool, err error) {
@@ -85,7 +116,7 @@ func planSync(src pod.Source, set pod.SourceSet, wanted map[pod.Key]wantedPod, r
 		taken[key] = true
 	}
 	for key, row := range wanted {
-		if row.Source == src.ID && !taken[key] && !slices.Contains(set.Incomplete, row.Unit) {
+		if row.Source == src.ID && !taken[key] && !set.Keeps(row.Unit) {
 			p.remove = append(p.remove, row)
 		}
 	}
@@ -97,7 +128,8 @@ func planSync(src pod.Source, set pod.SourceSet, wanted map[pod.Key]wantedPod, r
 	return p
 }
 
-// kept stands in chooseUnits for the stored row of a unit that can't be read.
+// kept stands in chooseUnits for the stored row of a unit that can't be read or
+// is not spoken of.
 const kept = -1
 
 // chooseUnits says which of several submissions of one name a source means: the
@@ -117,7 +149,7 @@ func chooseUnits(src pod.Source, set pod.SourceSet, wanted map[pod.Key]wantedPod
 			if !seen || before == kept || set.Pods[before].Unit != row.Unit {
 				chosen[key] = i
 			}
-		case !seen && slices.Contains(set.Incomplete, row.Unit):
+		case !seen && set.Keeps(row.Unit):
 			chosen[key] = kept
 		case !seen:
 			chosen[key] = i
@@ -144,24 +176,25 @@ func (p *syncPlan) conflict(sub pod.Submission, owner string) {
 func (p *syncPlan) keepWaiting(set pod.SourceSet, taken map[pod.Key]bool, wanted map[pod.Key]wantedPod, refused []rejection) {
 	for _, r := range refused {
 		_, owned := wanted[r.Key]
-		if r.manifest != "" && owned && !taken[r.Key] && slices.Contains(set.Incomplete, r.Unit) {
+		if r.manifest != "" && owned && !taken[r.Key] && set.Keeps(r.Unit) {
 			p.rejections = append(p.rejections, r)
 		}
 	}
 }
 
-// SyncSource replaces everything that the source wants. Pods that are missing
-// from the set are deleted, those of incomplete units aside; names that another
-// source owns become rejections and take over when the owner goes. Finding all
-// as before writes nothing.
+// SyncSource replaces everything that the source wants, or that the units do of
+// which the set speaks. Pods that are missing from the set are deleted, those of
+// incomplete units aside; names that another source owns become rejections and
+// take over when the owner goes. Finding all as before writes nothing. A set of
+// some units costs what they hold, however much else is wanted.
 func (s *Store) SyncSource(ctx context.Context, src pod.Source, set pod.SourceSet) (pod.SyncResult, error) {
 	var result pod.SyncResult
 	err := s.Write(ctx, "sync source "+src.ID, func(t *WriteTx) error {
-		wanted, err := t.wantedPods()
+		refused, err := t.rejectionsOf(src.ID, set.Units)
 		if err != nil {
 			return err
 		}
-		refused, err := t.rejectionsOf(src.ID)
+		wanted, err := t.wantedPods(src, set, refused)
 		if err != nil {
 			return err
 		}
