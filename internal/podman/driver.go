@@ -18,8 +18,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/containers/podman/v4/pkg/bindings/system"
-
 	"podstead.io/podstead/internal/pod"
 )
 
@@ -61,32 +59,15 @@ func New(o Options) (*Driver, error) {
 	if !ok || !strings.HasPrefix(socket, "/") {
 		return nil, &pod.Error{Class: pod.Invalid, Op: "use Podman at", Object: o.URL, Err: errors.New("give the path of its socket as unix:///path")}
 	}
-	return &Driver{
-		o: o, transport: newTransport(socket),
-		exits: exits{processes: map[string]*process{}, followers: map[*func(pod.RuntimeEvent)]struct{}{}},
-	}, nil
+	d := &Driver{o: o, exits: exits{processes: map[string]*process{}, followers: map[*func(pod.RuntimeEvent)]struct{}{}}}
+	d.transport = newTransport(socket, d.exits.dialed)
+	return d, nil
 }
 
 // Close ends the idle connections and the waiting for processes.
 func (d *Driver) Close() {
 	d.transport.CloseIdleConnections()
 	d.exits.close()
-}
-
-// Version is the service's version, such as 4.3.1.
-func (d *Driver) Version(ctx context.Context) (string, error) {
-	ctx, err := d.call(ctx)
-	if err != nil {
-		return "", err
-	}
-	v, err := system.Version(ctx, nil)
-	if err != nil {
-		return "", classify("ask the version of Podman at", d.o.URL, err)
-	}
-	if v.Server == nil {
-		return "", &pod.Error{Class: pod.Unavailable, Op: "ask the version of Podman at", Object: d.o.URL, Err: errors.New("the service did not say")}
-	}
-	return v.Server.Version, nil
 }
 
 // foreign is the error about an object with a name of ours that is not ours.

@@ -145,7 +145,7 @@ func (l ends) follow(e entities.Event) {
 	switch id := e.Actor.ID; events.Status(e.Action) {
 	case events.Exited:
 		for other, was := range l {
-			if at.Sub(was.at) > stopTakes {
+			if at.Sub(was.at).Abs() > stopTakes { // the clock may have been set back
 				delete(l, other)
 			}
 		}
@@ -162,5 +162,5 @@ func (l ends) follow(e entities.Event) {
 // stopped reports whether the event is the second clean-up.
 func (l ends) stopped(e entities.Event) bool {
 	was := l[e.Actor.ID]
-	return events.Status(e.Action) == events.Cleanup && was.clean && time.Unix(0, e.TimeNano).Sub(was.at) <= stopTakes
+	return events.Status(e.Action) == events.Cleanup && was.clean && time.Unix(0, e.TimeNano).Sub(was.at).Abs() <= stopTakes
 }

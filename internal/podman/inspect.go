@@ -26,7 +26,8 @@ func (d *Driver) InspectContainer(ctx context.Context, id string) (pod.Container
 			return pod.Container{}, err
 		}
 		c := d.container(data, identity)
-		if !c.State.Live() || !d.exits.ended(c.ID, c.PID) || lag > lagLast {
+		d.settle(&c)
+		if at, _ := d.exits.ended(c.ID, c.PID); !c.State.Live() || at.IsZero() || lag > lagLast {
 			return c, nil
 		}
 		select {
@@ -87,16 +88,13 @@ func (d *Driver) container(data *define.InspectContainerData, id pod.Identity) p
 		ExitCode: int(s.ExitCode), OOMKilled: s.OOMKilled, Error: s.Error,
 		CreatedAt: normalize(data.Created), StartedAt: normalize(s.StartedAt), FinishedAt: normalize(s.FinishedAt),
 	}
-	c.State = runState(s.Status, c.StartedAt, c.FinishedAt)
-	if c.State.Live() && c.Kind != pod.KindSandbox {
-		d.exits.follow(c.ID, c.PID)
-	}
+	c.State = runState(s.Status, c.StartedAt)
 	if data.HostConfig != nil && data.HostConfig.LogConfig != nil {
 		c.LogPath = data.HostConfig.LogConfig.Path
 	}
 	switch {
 	case c.State != pod.RunExited:
-	case lost(s.Status, c.StartedAt, c.FinishedAt):
+	case unseen(s.Status, c): // by anyone
 		c.ExitCode, c.EndCause, c.EndDetail = killed, pod.CauseReboot, "the machine was restarted"
 	case s.StoppedByUser: // newer services say so
 		c.EndCause, c.EndDetail = pod.CauseUser, "stopped in Podman"
@@ -117,12 +115,12 @@ func normalize(t time.Time) time.Time {
 }
 
 // runState translates libpod's states.
-func runState(status string, started, finished time.Time) pod.RunState {
-	if lost(status, started, finished) {
-		return pod.RunExited
-	}
+func runState(status string, started time.Time) pod.RunState {
 	switch status {
 	case "configured", "created", "initialized":
+		if cutOff(status, started) {
+			return pod.RunExited
+		}
 		return pod.RunCreated
 	case "running", "stopping":
 		return pod.RunRunning
@@ -135,9 +133,15 @@ func runState(status string, started, finished time.Time) pod.RunState {
 	}
 }
 
-// lost reports whether the container ran when the machine went down: Podman
+// unseen reports whether nobody saw the end of a container that has ended. It may
+// have the time of the end of an earlier run.
+func unseen(status string, c pod.Container) bool {
+	return !c.StartedAt.IsZero() && (c.FinishedAt.IsZero() || cutOff(status, c.StartedAt) && c.FinishedAt.Before(c.StartedAt))
+}
+
+// cutOff reports whether the container ran when the machine went down: Podman 4
 // calls it created again afterwards, and all that is left of the run is the time
-// at which it began.
-func lost(status string, started, finished time.Time) bool {
-	return (status == "configured" || status == "created") && !started.IsZero() && finished.Before(started)
+// at which it began. Podman 5 calls it exited, without a time of its end.
+func cutOff(status string, started time.Time) bool {
+	return (status == "configured" || status == "created") && !started.IsZero()
 }

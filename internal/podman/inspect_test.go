@@ -28,6 +28,11 @@ func TestStateIsToldAsItIs(t *testing.T) {
 			pod.Container{State: pod.RunExited, ExitCode: 143, EndCause: pod.CauseUser, EndDetail: "stopped in Podman"}},
 		{"ran when the machine went down", define.InspectContainerState{Status: "created", StartedAt: started, FinishedAt: never},
 			pod.Container{State: pod.RunExited, ExitCode: 137, EndCause: pod.CauseReboot, EndDetail: "the machine was restarted"}},
+		{"ran when the machine went down, and someone had started it again before", define.InspectContainerState{Status: "created", StartedAt: finished, FinishedAt: started},
+			pod.Container{State: pod.RunExited, ExitCode: 137, EndCause: pod.CauseReboot, EndDetail: "the machine was restarted"}},
+		{"ran when the machine went down, in Podman 5", define.InspectContainerState{Status: "exited", StartedAt: started, FinishedAt: never},
+			pod.Container{State: pod.RunExited, ExitCode: 137, EndCause: pod.CauseReboot, EndDetail: "the machine was restarted"}},
+		{"completed, and the clock was set back meanwhile", define.InspectContainerState{Status: "exited", StartedAt: finished, FinishedAt: started}, pod.Container{State: pod.RunExited}},
 		{"is being started again by hand", define.InspectContainerState{Status: "initialized", StartedAt: started, FinishedAt: finished}, pod.Container{State: pod.RunCreated}},
 		{"Podman does not know", define.InspectContainerState{Status: "bad state", StartedAt: never, FinishedAt: never}, pod.Container{State: pod.RunUnknown}},
 	}

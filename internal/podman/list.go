@@ -34,12 +34,12 @@ func (d *Driver) List(ctx context.Context) ([]pod.Sandbox, []pod.Container, erro
 		d.mine.LoadOrStore(c.ID, false)
 		if id.Kind == pod.KindSandbox {
 			d.infra.Store(c.Pod, c.ID)
-			boxes = append(boxes, listedSandbox(c, id))
+			box := listedSandbox(c, id)
+			d.settleSandbox(&box, c.Pid)
+			boxes = append(boxes, box)
 		} else {
 			one := listedContainer(c, id)
-			if one.State.Live() {
-				d.exits.follow(one.ID, one.PID)
-			}
+			d.settle(&one)
 			all = append(all, one)
 		}
 	}
@@ -50,7 +50,7 @@ func listedSandbox(c entities.ListContainer, id pod.Identity) pod.Sandbox {
 	started, exited := normalize(time.Unix(c.StartedAt, 0)), normalize(time.Unix(c.ExitedAt, 0))
 	return pod.Sandbox{
 		Key: id.Key, UID: id.UID, ID: c.Pod, InfraID: c.ID, Name: c.PodName,
-		Attempt: id.Attempt, Revision: id.Revision, Hash: id.Hash, State: runState(c.State, started, exited),
+		Attempt: id.Attempt, Revision: id.Revision, Hash: id.Hash, State: runState(c.State, started),
 		CreatedAt: normalize(c.Created), StartedAt: started, ExitedAt: exited,
 	}
 }
@@ -59,7 +59,7 @@ func listedContainer(c entities.ListContainer, id pod.Identity) pod.Container {
 	started, finished := normalize(time.Unix(c.StartedAt, 0)), normalize(time.Unix(c.ExitedAt, 0))
 	out := pod.Container{
 		Key: id.Key, UID: id.UID, Container: id.Container, Kind: id.Kind, ID: c.ID, SandboxID: c.Pod,
-		Attempt: id.Attempt, Revision: id.Revision, State: runState(c.State, started, finished),
+		Attempt: id.Attempt, Revision: id.Revision, State: runState(c.State, started),
 		Image: c.Image, ImageID: c.ImageID, PID: c.Pid, ExitCode: int(c.ExitCode),
 		CreatedAt: normalize(c.Created), StartedAt: started, FinishedAt: finished,
 	}

@@ -162,7 +162,8 @@ func (d *Driver) InspectSandbox(ctx context.Context, id string) (pod.Sandbox, er
 		Attempt: identity.Attempt, Revision: identity.Revision, Hash: identity.Hash, IPs: addresses(data),
 		CreatedAt: normalize(data.Created), StartedAt: normalize(data.State.StartedAt), ExitedAt: normalize(data.State.FinishedAt),
 	}
-	b.State = runState(data.State.Status, b.StartedAt, b.ExitedAt)
+	b.State = runState(data.State.Status, b.StartedAt)
+	d.settleSandbox(&b, data.State.Pid)
 	return b, nil
 }
 
@@ -219,7 +220,7 @@ func (d *Driver) stopAll(ctx context.Context, found *entities.PodInspectReport, 
 	errs := make([]error, len(found.Containers))
 	var wg sync.WaitGroup
 	for i, c := range found.Containers {
-		if c.ID == found.InfraContainerID || !runState(c.State, time.Time{}, time.Time{}).Live() {
+		if c.ID == found.InfraContainerID || !runState(c.State, time.Time{}).Live() {
 			continue
 		}
 		wg.Go(func() {
@@ -233,6 +234,9 @@ func (d *Driver) stopAll(ctx context.Context, found *entities.PodInspectReport, 
 }
 
 func (d *Driver) removePod(ctx context.Context, id string) error {
+	if infra, ok := d.infra.Load(id); ok {
+		defer d.exits.expect(infra.(string))()
+	}
 	force := new(pods.RemoveOptions).WithForce(true).WithTimeout(0)
 	err := removal("remove pod", id, func() error {
 		_, err := pods.Remove(ctx, id, force)
