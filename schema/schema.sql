@@ -12,6 +12,7 @@ CREATE TABLE backoffs (
     last_at   TEXT,             -- when the last failure was
     reason    TEXT NOT NULL,    -- Kubernetes' waiting reason, such as ImagePullBackOff
     message   TEXT NOT NULL,    -- what the runtime or registry said
+    unavailable INTEGER NOT NULL, -- 1 when Podman gave no answer: the wait is over as soon as it does
     PRIMARY KEY (pod_uid, container, kind)
 ) STRICT, WITHOUT ROWID;
 
@@ -57,7 +58,7 @@ CREATE TABLE desired_pods (
     resource_version      INTEGER NOT NULL           -- grows with every change of any row here
 ) STRICT;
 CREATE INDEX desired_pods_name ON desired_pods (namespace, name);
-CREATE INDEX desired_pods_source ON desired_pods (source);
+CREATE INDEX desired_pods_unit ON desired_pods (source, unit);
 CREATE UNIQUE INDEX desired_pods_wanted ON desired_pods (namespace, name) WHERE deletion_requested_at IS NULL;
 
 CREATE TABLE events (
@@ -116,6 +117,7 @@ CREATE TABLE observed_containers (
     kind        TEXT NOT NULL,    -- init or container
     name        TEXT NOT NULL,    -- Podman's name
     sandbox_id  TEXT NOT NULL,    -- the Podman pod that it is in
+    sandbox_run INTEGER NOT NULL, -- run of the sandbox that it was started in; 0 before its start
     attempt     INTEGER NOT NULL, -- which attempt it is, from 0
     revision    INTEGER NOT NULL, -- revision of the desired container that it was made for
     state       TEXT NOT NULL,    -- created, running, paused, exited, gone (removed) or unknown
@@ -162,6 +164,7 @@ CREATE TABLE observed_sandboxes (
     revision   INTEGER NOT NULL,          -- revision of the desired pod that it was made for
     manifest_hash TEXT NOT NULL,          -- hash of the manifest that it was made for
     state      TEXT NOT NULL,             -- state of the infra container: created, running, paused, exited, unknown
+    run        INTEGER NOT NULL,          -- counts the runs of the infra container that were seen, 0 before the first
     ips        TEXT NOT NULL CHECK (json_valid(ips)), -- array of addresses, primary first; empty with host networking
     created_at TEXT,                      -- when Podman made it
     started_at TEXT,                      -- when its infra container last started
@@ -186,7 +189,7 @@ CREATE TABLE rejections (
     first_seen_at TEXT NOT NULL  -- since when it has been refused for this
 ) STRICT;
 CREATE INDEX rejections_pod ON rejections (namespace, pod);
-CREATE INDEX rejections_source ON rejections (source);
+CREATE INDEX rejections_unit ON rejections (source, unit);
 
 CREATE TABLE sources (
     -- One row is a source of manifests.

@@ -42,6 +42,16 @@ func Failed(b pod.Backoff, at time.Time) pod.Backoff {
 	return b
 }
 
+// Left is how long a back-off lasts still. It never lasts longer than its delay:
+// where it seems to, the clock was set back since, and it is over.
+func Left(b pod.Backoff, now time.Time) time.Duration {
+	left := b.Until.Sub(now)
+	if left > BackoffDelay(b.Kind, b.Failures) {
+		return 0
+	}
+	return max(left, 0)
+}
+
 // FindBackoff is the entry for a container and kind, zero but for these when
 // there is none.
 func FindBackoff(all []pod.Backoff, container string, kind pod.BackoffKind) pod.Backoff {
@@ -65,7 +75,7 @@ func crashed(b pod.Backoff, c pod.Container, now time.Time) (pod.Backoff, bool) 
 	}
 	b.Reason = "CrashLoopBackOff"
 	b.Message = c.Error
-	if c.FinishedAt.IsZero() { // it vanished
+	if c.FinishedAt.IsZero() || c.FinishedAt.After(now) { // it vanished, or the clock was set back since
 		return Failed(b, now), true
 	}
 	return Failed(b, c.FinishedAt), true

@@ -20,7 +20,7 @@ const (
 	OpCreateContainer Op = "create container" // Container, Attempt; ID of the sandbox, or the one just created
 	OpStartContainer  Op = "start container"  // Container; ID, or that of the container just created
 	OpStopContainer   Op = "stop container"   // Container, ID, Grace
-	OpRemoveContainer Op = "remove container" // Container, ID
+	OpRemoveContainer Op = "remove container" // Container, ID, Grace if it may run
 	OpRemoveVolumes   Op = "remove volumes"
 	OpForget          Op = "forget"
 )

@@ -1,6 +1,10 @@
 package lifecycle
 
-import "podstead.io/podstead/internal/pod"
+import (
+	"slices"
+
+	"podstead.io/podstead/internal/pod"
+)
 
 // verdict is what one container calls for.
 type verdict int
@@ -24,6 +28,13 @@ type step struct {
 	created *pod.Container
 	attempt int
 }
+
+// Why a live attempt is ended to make another.
+const (
+	specChanged  = "its specification changed"
+	sandboxAgain = "the sandbox was started again"
+	supersededBy = "a later attempt took its place"
+)
 
 // judge gives every container its verdict. Init containers run one after the
 // other and before the rest, and no more once the rest has ended for good.
@@ -79,7 +90,7 @@ func (p *planner) ended() bool {
 // to run again: its sandbox was made anew under it.
 func (p *planner) stopEarly(s *step) {
 	if s.last != nil && s.last.State.Live() {
-		s.stop, s.cause, s.detail = s.last, pod.CauseAgent, "the sandbox was started again"
+		s.stop, s.cause, s.detail = s.last, pod.CauseAgent, sandboxAgain
 	}
 }
 
@@ -97,11 +108,21 @@ func (p *planner) initPassed() bool {
 	return false
 }
 
-// inSandbox reports whether the container was started in the current sandbox
-// since that was. Containers of an earlier life of it have lost their network.
+// inSandbox reports whether the container was started in the current run of the
+// current sandbox. Containers of an earlier run have lost their network. A later
+// run than is known is one that began and was not looked at yet.
 func (p *planner) inSandbox(c pod.Container) bool {
-	return p.sandbox != nil && p.sandbox.State.Live() && c.SandboxID == p.sandbox.ID &&
-		!c.StartedAt.Before(p.sandbox.StartedAt)
+	if p.sandbox == nil || c.SandboxID != p.sandbox.ID {
+		return false
+	}
+	return c.SandboxRun > p.sandbox.Run || p.sandbox.State.Live() && c.SandboxRun == p.sandbox.Run
+}
+
+// unseen reports whether the sandbox runs though that was not looked at yet: a
+// container was started in it.
+func (p *planner) unseen() bool {
+	return p.sandbox != nil && !p.sandbox.State.Live() &&
+		slices.ContainsFunc(p.seen.Containers, func(c pod.Container) bool { return c.State.Live() && p.inSandbox(c) })
 }
 
 func (p *planner) judgeOne(s *step) {
@@ -113,21 +134,19 @@ func (p *planner) judgeOne(s *step) {
 		if c.State.Live() {
 			s.stop = c
 		}
-		p.again(s, pod.CauseSource, "its specification changed")
+		p.again(s, pod.CauseSource, specChanged)
 	case c.State.Live() && p.inSandbox(*c):
 		s.verdict = fine
 	case c.State.Live():
 		s.stop = c
-		p.again(s, pod.CauseAgent, "the sandbox was started again")
-	case c.State == pod.RunCreated && p.sandbox != nil && c.SandboxID == p.sandbox.ID:
+		p.again(s, pod.CauseAgent, sandboxAgain)
+	case c.State == pod.RunCreated:
 		p.dueNow(s, c.Attempt)
 		s.created = c
-	case c.State == pod.RunCreated:
-		p.again(s, pod.CauseAgent, "its sandbox is gone")
 	case s.dc.Kind == pod.KindInit && exitCode(*c) == 0 && p.inSandbox(*c):
 		s.verdict = done
 	case s.dc.Kind == pod.KindInit && exitCode(*c) == 0:
-		p.again(s, pod.CauseAgent, "the sandbox was started again")
+		p.again(s, pod.CauseAgent, sandboxAgain)
 	case !wantsRestart(p.want.Pod.Spec.RestartPolicy, s.dc.Kind, *c):
 		s.verdict = done
 	default:
@@ -143,9 +162,9 @@ func (p *planner) afterEnd(s *step) {
 		if b, changed := crashed(FindBackoff(p.want.Backoffs, s.dc.Name, pod.BackoffCrash), *c, p.now); changed {
 			p.out.Backoffs = append(p.out.Backoffs, b)
 			p.again(s, endCause(*c), describeEnd(*c))
-			if b.Until.After(p.now) {
+			if left := Left(b, p.now); left > 0 {
 				s.verdict = waiting
-				p.lookAgain(b.Until)
+				p.lookAgain(p.now.Add(left))
 			}
 			return
 		}
@@ -182,15 +201,11 @@ func (p *planner) dueNow(s *step, attempt int) {
 // heldInSandbox reports whether the container can't be created or started for
 // now in the sandbox that there is. In one that is made anew it may be tried.
 func (p *planner) heldInSandbox(container string) bool {
-	failed := FindBackoff(p.want.Backoffs, container, pod.BackoffCreate).LastAt
-	if p.sandbox == nil || p.sandboxFailed() || p.sandbox.CreatedAt.After(failed) {
-		return false
-	}
-	return p.held(container, pod.BackoffCreate)
+	return p.sandbox != nil && !p.sandboxFailed() && p.held(container, pod.BackoffCreate)
 }
 
 // sandboxFailed reports whether the sandbox that there is could not be started,
 // and is to be made anew.
 func (p *planner) sandboxFailed() bool {
-	return p.sandbox != nil && !p.sandbox.State.Live() && FindBackoff(p.want.Backoffs, "", pod.BackoffSandbox).Failures > 0
+	return p.sandbox != nil && !p.sandbox.State.Live() && !p.unseen() && FindBackoff(p.want.Backoffs, "", pod.BackoffSandbox).Failures > 0
 }

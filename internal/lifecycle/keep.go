@@ -59,11 +59,28 @@ func (p *planner) stopOld(steps []step) map[string][]int {
 			stops[s.dc.Name] = append(stops[s.dc.Name], i)
 		}
 		for _, c := range p.superseded(s) {
-			i := p.stop(c, p.grace(), pod.CauseAgent, "a later attempt took its place")
+			cause, detail := p.whySuperseded(c, s.dc)
+			i := p.stop(c, p.grace(), cause, detail)
+			if s.last.State == pod.RunCreated { // it was made already, and waits for this one's end
+				t := p.restart(s.dc.Name, cause, detail, s.attempt)
+				p.out.Actions[i].Then = &t
+			}
 			stops[s.dc.Name] = append(stops[s.dc.Name], i)
 		}
 	}
 	return stops
+}
+
+// whySuperseded is what the later attempt was made for.
+func (p *planner) whySuperseded(c pod.Container, dc pod.DesiredContainer) (pod.Cause, string) {
+	switch {
+	case c.Revision != dc.Revision:
+		return pod.CauseSource, specChanged
+	case !p.inSandbox(c):
+		return pod.CauseAgent, sandboxAgain
+	default:
+		return pod.CauseAgent, supersededBy
+	}
 }
 
 // superseded are the live attempts before the latest.
@@ -109,14 +126,15 @@ func (p *planner) start(s step, stops []int, created, started int) {
 		if created < 0 {
 			sandbox = p.sandbox.ID
 		}
-		ready = p.add(Action{Op: OpCreateContainer, Container: s.dc.Name, ID: sandbox, Attempt: s.attempt, Cause: s.cause, Detail: s.detail, After: after(created, image, p.volumes)})
+		ready = p.add(Action{Op: OpCreateContainer, Container: s.dc.Name, ID: sandbox, Attempt: s.attempt, Cause: s.cause, Detail: s.detail, After: append(after(created, image, p.volumes), p.cleared[s.dc.Name]...)})
 	}
 	begin.After = append(after(ready, started), stops...)
 	running := p.add(begin)
 	// The attempt before the new one is kept for its logs.
-	if list := p.attempts[s.dc.Name]; len(list) > 1 {
-		for _, old := range list[1:] {
-			if old.State != pod.RunGone && old.Attempt < s.attempt-1 && !p.isStale(old.SandboxID) {
+	before := slices.IndexFunc(p.attempts[s.dc.Name], func(c pod.Container) bool { return c.Attempt < s.attempt })
+	if before >= 0 {
+		for _, old := range p.attempts[s.dc.Name][before+1:] {
+			if old.State != pod.RunGone && !p.isStale(old.SandboxID) {
 				p.add(Action{Op: OpRemoveContainer, Container: old.Container, ID: old.ID, Attempt: old.Attempt, Cause: pod.CauseAgent, Detail: "superseded", After: []int{running}})
 			}
 		}
@@ -128,6 +146,9 @@ func (p *planner) start(s step, stops []int, created, started int) {
 func (p *planner) needSandbox(removed []int) (created, started int, ok bool) {
 	created, started = -1, -1
 	if p.sandbox != nil && p.sandbox.State.Live() {
+		if b := FindBackoff(p.want.Backoffs, "", pod.BackoffSandbox); b.Failures > 0 { // it was started after all
+			p.out.Backoffs = append(p.out.Backoffs, pod.Backoff{Kind: pod.BackoffSandbox})
+		}
 		return created, started, true
 	}
 	if p.held("", pod.BackoffSandbox) {
@@ -135,7 +156,7 @@ func (p *planner) needSandbox(removed []int) (created, started int, ok bool) {
 	}
 	failures := FindBackoff(p.want.Backoffs, "", pod.BackoffSandbox).Failures
 	cause, detail := p.sandboxLoss()
-	if detail != "" && failures == 0 && p.out.Event == "" {
+	if detail != "" && failures == 0 && p.out.Event == "" && !p.unseen() {
 		p.event(EventRecreate, cause, detail)
 	}
 	if p.sandbox != nil && !p.sandboxFailed() {
@@ -173,8 +194,16 @@ func (p *planner) sandboxLoss() (pod.Cause, string) {
 	return pod.CauseSource, ""
 }
 
-// tidy removes stale sandboxes, and containers that are not in the manifest any
-// more.
+// discard removes a container that is not to be started any more. An answer that
+// was lost may have started it nonetheless, hence a grace and an intent.
+func (p *planner) discard(c pod.Container) int {
+	const detail = "it was replaced before it was started"
+	p.out.Intents = append(p.out.Intents, pod.Intent{ContainerID: c.ID, Cause: pod.CauseSource, Detail: detail})
+	return p.add(Action{Op: OpRemoveContainer, Container: c.Container, ID: c.ID, Attempt: c.Attempt, Grace: p.grace(), Cause: pod.CauseSource, Detail: detail})
+}
+
+// tidy removes stale sandboxes, containers that will not be started, and those
+// that are not in the manifest any more.
 func (p *planner) tidy() (removed []int) {
 	for _, b := range p.stale {
 		cause, detail := pod.CauseSource, "pod-wide settings changed"
@@ -182,6 +211,13 @@ func (p *planner) tidy() (removed []int) {
 			cause, detail = pod.CauseAgent, "another sandbox took its place"
 		}
 		removed = append(removed, p.removeSandbox(b, p.grace(), cause, detail))
+	}
+	for name, list := range p.unused {
+		for _, c := range list {
+			if !p.isStale(c.SandboxID) {
+				p.cleared[name] = append(p.cleared[name], p.discard(c))
+			}
+		}
 	}
 	for _, c := range p.seen.Containers {
 		if c.State == pod.RunGone || p.sandbox == nil || c.SandboxID != p.sandbox.ID {

@@ -151,7 +151,10 @@ func (m *model) do(a Action) {
 		if a.ID != "" {
 			i = m.box(a.ID)
 		}
-		o.Sandboxes[i].State, o.Sandboxes[i].StartedAt = pod.RunRunning, m.tick()
+		if !o.Sandboxes[i].State.Live() {
+			o.Sandboxes[i].Run++
+			o.Sandboxes[i].State, o.Sandboxes[i].StartedAt = pod.RunRunning, m.tick()
+		}
 	case OpStopSandbox:
 		i := slices.IndexFunc(o.Sandboxes, func(b pod.Sandbox) bool { return b.InfraID == a.ID })
 		o.Sandboxes[i].State = pod.RunExited
@@ -226,9 +229,11 @@ func (m *model) create(a Action) {
 func (m *model) start(i int) {
 	m.t.Helper()
 	c := m.snap.Observed.Containers[i]
-	if b := m.snap.Observed.Sandboxes[m.box(c.SandboxID)]; !b.State.Live() {
+	b := m.snap.Observed.Sandboxes[m.box(c.SandboxID)]
+	if !b.State.Live() {
 		m.t.Fatalf("container %s started in a sandbox that is %s", c.Container, b.State)
 	}
+	c.SandboxRun = b.Run
 	if live := m.live(c.Container); len(live) > 0 {
 		m.t.Fatalf("container %s started beside attempt %d", c.Container, live[0].Attempt)
 	}

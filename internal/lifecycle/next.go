@@ -22,6 +22,8 @@ func Next(s pod.Snapshot, now time.Time) Decision {
 	switch {
 	case s.Desired.Deletion != nil:
 		p.terminate()
+	case s.Desired.Unreadable != "":
+		// What it wants can't be told: what runs is left as it is.
 	case s.Predecessor != "":
 		p.submit()
 	default:
@@ -34,7 +36,8 @@ func Next(s pod.Snapshot, now time.Time) Decision {
 // Discard is the plan for what was observed of a pod that nobody desires.
 func Discard(o pod.Observation, detail string, now time.Time) Decision {
 	p := newPlanner(pod.Snapshot{Observed: o}, now)
-	p.removeAll(30*time.Second, pod.CauseAgent, detail)
+	removed := p.removeAll(30*time.Second, pod.CauseAgent, detail)
+	p.add(Action{Op: OpRemoveVolumes, Cause: pod.CauseAgent, Detail: detail, After: removed})
 	return p.out
 }
 
@@ -50,14 +53,18 @@ type planner struct {
 	sandbox *pod.Sandbox
 	stale   []pod.Sandbox
 	// attempts are the containers by name, latest attempt first, without those
-	// that were removed before they ran.
+	// that were removed before they ran, and those that were made and are not to
+	// be started any more: they are unused, and their numbers used again.
 	attempts map[string][]pod.Container
-	stops    map[string]int // container ID → index of the action that stops it
-	volumes  int            // index of the action that prepares volumes, −1 for none yet
+	unused   map[string][]pod.Container
+	cleared  map[string][]int // container → indexes of the actions that remove unused ones
+	stops    map[string]int   // container ID → index of the action that stops it
+	volumes  int              // index of the action that prepares volumes, −1 for none yet
 }
 
 func newPlanner(s pod.Snapshot, now time.Time) *planner {
-	p := &planner{want: s.Desired, seen: s.Observed, now: now, attempts: map[string][]pod.Container{}, stops: map[string]int{}, volumes: -1}
+	p := &planner{want: s.Desired, seen: s.Observed, now: now, attempts: map[string][]pod.Container{},
+		unused: map[string][]pod.Container{}, cleared: map[string][]int{}, stops: map[string]int{}, volumes: -1}
 	boxes := slices.Clone(s.Observed.Sandboxes)
 	slices.SortFunc(boxes, func(a, b pod.Sandbox) int { return cmp.Compare(b.Attempt, a.Attempt) })
 	for _, b := range boxes {
@@ -73,10 +80,31 @@ func newPlanner(s pod.Snapshot, now time.Time) *planner {
 		}
 		p.attempts[c.Container] = append(p.attempts[c.Container], c)
 	}
-	for _, list := range p.attempts {
+	for name, list := range p.attempts {
 		slices.SortFunc(list, func(a, b pod.Container) int { return cmp.Compare(b.Attempt, a.Attempt) })
+		p.setAside(name)
 	}
 	return p
+}
+
+// setAside takes attempts that were made and never started from the others,
+// unless the latest can be started as it is.
+func (p *planner) setAside(name string) {
+	i := slices.IndexFunc(p.want.Containers, func(dc pod.DesiredContainer) bool { return dc.Name == name })
+	if i < 0 {
+		return // all of it is to be removed
+	}
+	usable := func(c pod.Container) bool {
+		return p.sandbox != nil && c.SandboxID == p.sandbox.ID && c.Revision == p.want.Containers[i].Revision
+	}
+	latest := p.attempts[name][0].ID
+	p.attempts[name] = slices.DeleteFunc(p.attempts[name], func(c pod.Container) bool {
+		aside := c.State == pod.RunCreated && neverRan(c) && (c.ID != latest || !usable(c))
+		if aside {
+			p.unused[name] = append(p.unused[name], c)
+		}
+		return aside
+	})
 }
 
 func (p *planner) latest(name string) *pod.Container {
@@ -119,12 +147,11 @@ func (p *planner) lookAgain(at time.Time) {
 // held reports whether a back-off forbids the operation now, and asks to be
 // called when it ends.
 func (p *planner) held(container string, kind pod.BackoffKind) bool {
-	b := FindBackoff(p.want.Backoffs, container, kind)
-	// No back-off is longer than the longest: the clock was set back since.
-	if left := b.Until.Sub(p.now); left <= 0 || left > BackoffMax {
+	left := Left(FindBackoff(p.want.Backoffs, container, kind), p.now)
+	if left == 0 {
 		return false
 	}
-	p.lookAgain(b.Until)
+	p.lookAgain(p.now.Add(left))
 	return true
 }
 

@@ -308,7 +308,7 @@ func TestImageBackoffHoldsOnlyItsContainer(t *testing.T) {
 func TestDiscardRemovesWhatNobodyWants(t *testing.T) {
 	m := newModel(t, corev1.RestartPolicyAlways, "a")
 	m.settle()
-	wantOps(t, Discard(m.snap.Observed, "no source wants it", m.now), "stop container a", "remove sandbox")
+	wantOps(t, Discard(m.snap.Observed, "no source wants it", m.now), "stop container a", "remove sandbox", "remove volumes")
 }
 
 // TestAnyDisturbanceConverges disturbs a pod at random and checks that it comes

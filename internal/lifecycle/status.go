@@ -26,6 +26,10 @@ const (
 	reasonOOMKilled    = "OOMKilled"
 	reasonStartError   = "StartError"
 	reasonUnknown      = "ContainerStatusUnknown"
+	reasonPodCompleted = "PodCompleted"
+
+	// ReasonUnreadable is the pod's own when its manifest can't be read.
+	ReasonUnreadable = "ManifestUnreadable"
 )
 
 // Status describes the pod as kubelet would
@@ -44,7 +48,10 @@ func Status(s pod.Snapshot, hostIPs []string, now time.Time) corev1.PodStatus {
 	if st.StartTime == nil {
 		st.StartTime = ptr.To(stamp(now))
 	}
-	if s.Desired.State == pod.StateEvicted {
+	switch {
+	case s.Desired.Unreadable != "":
+		st.Reason, st.Message = ReasonUnreadable, UnreadableRemedy(s.Desired)
+	case s.Desired.State == pod.StateEvicted:
 		st.Reason = "Evicted"
 	}
 	p.addresses(&st, hostIPs)
@@ -62,6 +69,12 @@ func Status(s pod.Snapshot, hostIPs []string, now time.Time) corev1.PodStatus {
 		return old
 	}
 	return st
+}
+
+// UnreadableRemedy says what is wrong with a pod that this binary can't read, and
+// what to do about it.
+func UnreadableRemedy(d pod.Desired) string {
+	return fmt.Sprintf("this podsteadd can't read the manifest that an earlier one took: %s; what runs is left as it is: mend the manifest at its source, delete the pod, or run the earlier podsteadd", d.Unreadable)
 }
 
 // stamp drops what the JSON of a status can't carry, so that a stored status
@@ -184,7 +197,7 @@ func (p *planner) waiting(dc pod.DesiredContainer, initDone bool) *corev1.Contai
 			return &corev1.ContainerStateWaiting{Reason: b.Reason, Message: b.Message}
 		}
 	}
-	if b := FindBackoff(p.want.Backoffs, dc.Name, pod.BackoffCrash); b.Failures > 0 && b.Until.After(p.now) {
+	if b := FindBackoff(p.want.Backoffs, dc.Name, pod.BackoffCrash); Left(b, p.now) > 0 {
 		return &corev1.ContainerStateWaiting{
 			Reason:  reasonCrashLoop,
 			Message: fmt.Sprintf("back-off %s restarting failed container=%s pod=%s_%s(%s)", BackoffDelay(pod.BackoffCrash, b.Failures), dc.Name, p.want.Name, p.want.Namespace, p.want.UID),
@@ -237,35 +250,38 @@ func (p *planner) conditions(st corev1.PodStatus, initDone bool) []corev1.PodCon
 			pending = append(pending, c.Name)
 		}
 	}
-	network := p.sandbox != nil && p.sandbox.State.Live()
-	if st.Phase == corev1.PodSucceeded {
-		ended := func(t corev1.PodConditionType) corev1.PodCondition {
-			return p.condition(t, t == corev1.PodInitialized, "PodCompleted", "")
-		}
-		return []corev1.PodCondition{
-			p.condition(corev1.PodReadyToStartContainers, network, "", ""),
-			ended(corev1.PodInitialized), ended(corev1.PodReady), ended(corev1.ContainersReady),
-			p.condition(corev1.PodScheduled, true, "", ""),
-		}
+	initialized, initReason := initDone, "ContainersNotInitialized"
+	initText := fmt.Sprintf("containers with incomplete status: [%s]", strings.Join(pending, " "))
+	ready, reason := len(unready) == 0, "ContainersNotReady"
+	text := fmt.Sprintf("containers with unready status: [%s]", strings.Join(unready, " "))
+	switch st.Phase {
+	case corev1.PodSucceeded:
+		initialized, initReason, initText = true, reasonPodCompleted, ""
+		ready, reason, text = false, reasonPodCompleted, ""
+	case corev1.PodFailed:
+		ready, reason, text = false, "PodFailed", ""
 	}
-	unreadyText := fmt.Sprintf("containers with unready status: [%s]", strings.Join(unready, " "))
+	sandboxText := "pod sandbox is not ready"
+	if len(p.seen.Sandboxes) == 0 {
+		sandboxText = "no pod sandbox exists"
+	}
 	return []corev1.PodCondition{
-		p.condition(corev1.PodReadyToStartContainers, network, "", ""),
-		p.condition(corev1.PodInitialized, initDone, "ContainersNotInitialized", fmt.Sprintf("containers with incomplete status: [%s]", strings.Join(pending, " "))),
-		p.condition(corev1.PodReady, len(unready) == 0, "ContainersNotReady", unreadyText),
-		p.condition(corev1.ContainersReady, len(unready) == 0, "ContainersNotReady", unreadyText),
+		p.condition(corev1.PodReadyToStartContainers, p.sandbox != nil && p.sandbox.State.Live(), "PodSandboxNotReady", sandboxText),
+		p.condition(corev1.PodInitialized, initialized, initReason, initText),
+		p.condition(corev1.PodReady, ready, reason, text),
+		p.condition(corev1.ContainersReady, ready, reason, text),
 		p.condition(corev1.PodScheduled, true, "", ""),
 	}
 }
 
 // condition keeps the time of the stored condition while its status is the
-// same. Reason and message explain a false one; PodCompleted explains both.
+// same. Reason and message explain a false one; PodCompleted also a true one.
 func (p *planner) condition(t corev1.PodConditionType, ok bool, reason, message string) corev1.PodCondition {
 	c := corev1.PodCondition{Type: t, Status: corev1.ConditionTrue, ObservedGeneration: p.want.Generation, LastTransitionTime: stamp(p.now)}
 	if !ok {
 		c.Status = corev1.ConditionFalse
 	}
-	if !ok || reason == "PodCompleted" {
+	if !ok || reason == reasonPodCompleted {
 		c.Reason, c.Message = reason, message
 	}
 	for _, old := range p.want.Status.Conditions {

@@ -106,6 +106,8 @@ type SourceSet struct {
 	// Incomplete lists units whose content could not be taken whole: pods of
 	// these units that are missing from Pods are kept as they were.
 	Incomplete []string
+	// Gone lists units that are no longer there, for the record only.
+	Gone []string
 }
 
 // Covers reports whether the set speaks of the unit.

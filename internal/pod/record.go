@@ -93,15 +93,20 @@ type Facts struct {
 	Containers     []Container
 	GoneSandboxes  []Gone // their containers are gone with them
 	GoneContainers []Gone
-	// AsOf is when the runtime was asked; zero: not known. What was recorded
-	// since then is not undone by an older answer: a listing does not make gone
-	// what was created while it was taken, nor bring back what was removed.
+	// AsOf is when the runtime was asked, by time.Now: it is compared by its
+	// monotonic reading, since the wall clock may jump. Zero: just now. What was
+	// recorded since then is not undone by an older answer: a listing does not
+	// make gone what was created while it was taken, nor bring back what was
+	// removed.
 	AsOf time.Time
 	// Complete says that this is everything there is: rows not named are gone.
 	Complete bool
 	// Rebooted says that the machine was restarted since the last listing:
 	// whatever was running then was ended by that.
 	Rebooted bool
+	// Returned says that the runtime answers again after it gave no answer: what
+	// failed for that is tried again at once.
+	Returned bool
 }
 
 // Changes says what a committed transaction touched. Receivers read the truth

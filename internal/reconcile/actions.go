@@ -95,17 +95,20 @@ func (r *run) inspectSandbox(ctx context.Context, a lifecycle.Action) {
 	ctx, cancel := context.WithTimeout(ctx, r.l.o.CallTimeout)
 	defer cancel()
 	b, err := r.l.o.Runtime.InspectSandbox(ctx, id)
-	if err != nil {
-		r.l.o.Log.Debug("a started sandbox can't be inspected; the next plan starts it again", "pod_uid", r.snap.Desired.UID, "err", err)
-		return
+	switch {
+	case err != nil:
+		err = r.lost(err, pod.Facts{GoneSandboxes: []pod.Gone{{ID: id}}})
+	default:
+		r.observed(pod.Facts{Sandboxes: []pod.Sandbox{b}})
+		if b.State.Live() {
+			return
+		}
+		err = broken(a.Op, b.Name, b.State)
 	}
-	r.observed(pod.Facts{Sandboxes: []pod.Sandbox{b}})
-	if !b.State.Live() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.succeeded = slices.DeleteFunc(r.succeeded, func(s lifecycle.Action) bool { return s.Op == a.Op })
-		r.failures = append(r.failures, failure{action: a, err: broken(a.Op, b.Name, b.State)})
-	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.succeeded = slices.DeleteFunc(r.succeeded, func(s lifecycle.Action) bool { return s.Op == a.Op })
+	r.failures = append(r.failures, failure{action: a, err: err})
 }
 
 // broken is the failure of a call that reported success: it must not be
@@ -184,6 +187,15 @@ func (r *run) startContainer(ctx context.Context, a lifecycle.Action) error {
 	r.mu.Unlock()
 	c, err := r.l.o.Runtime.StartContainer(ctx, id)
 	switch {
+	case errors.Is(err, pod.Invalid) && a.ID != "":
+		// An earlier start may have been cut off by the runtime's death, which
+		// then refuses every other: the attempt is made anew before its process
+		// is blamed.
+		if err := r.l.o.Runtime.RemoveContainer(ctx, id); err != nil {
+			return err
+		}
+		r.observed(pod.Facts{GoneContainers: []pod.Gone{{ID: id, Cause: pod.CauseRuntime, Detail: "it could not be started"}}})
+		return nil
 	case errors.Is(err, pod.Invalid) && c.ID != "":
 		now := r.l.o.Now().UTC().Truncate(time.Microsecond)
 		c.State, c.ExitCode, c.Error, c.FinishedAt = pod.RunExited, startErrorCode, err.Error(), now

@@ -166,7 +166,7 @@ func (l *Loop) work(ctx context.Context, uid types.UID, w *worker) {
 		if busy {
 			if rounds++; rounds > roundsAtOnce {
 				l.o.Log.Warn("pod does not settle", "pod_uid", uid, "rounds", rounds)
-				pause(ctx, delay)
+				l.pause(ctx, uid, w, delay)
 				delay = min(2*delay, maxRoundPause)
 			}
 			continue
@@ -190,12 +190,22 @@ func (l *Loop) work(ctx context.Context, uid types.UID, w *worker) {
 	l.mu.Unlock()
 }
 
-func pause(ctx context.Context, d time.Duration) {
+// pause waits, but no longer than until something else is desired.
+func (l *Loop) pause(ctx context.Context, uid types.UID, w *worker, d time.Duration) {
+	before, err := l.o.Store.Load(ctx, uid)
 	t := time.NewTimer(d)
 	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+			return
+		case <-w.bell:
+			if err == nil && l.outdated(ctx, before) {
+				return
+			}
+		}
 	}
 }
 

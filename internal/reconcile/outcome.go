@@ -3,6 +3,7 @@ package reconcile
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"podstead.io/podstead/internal/lifecycle"
@@ -20,7 +21,7 @@ func (r *run) outcome(now time.Time) *pod.Record {
 	}
 	for _, a := range r.succeeded {
 		for _, b := range r.snap.Desired.Backoffs {
-			if settles(a, b) {
+			if settles(a, b) && !r.failedAgain(b) {
 				rec.Backoffs = append(rec.Backoffs, pod.Backoff{Container: b.Container, Kind: b.Kind})
 			}
 		}
@@ -41,16 +42,33 @@ func (r *run) outcome(now time.Time) *pod.Record {
 	return &rec
 }
 
-// settles reports whether the success of an action ends a back-off.
+func (r *run) failedAgain(b pod.Backoff) bool {
+	return slices.ContainsFunc(r.failures, func(f failure) bool {
+		kind, container := subject(f.action)
+		return kind == b.Kind && container == b.Container
+	})
+}
+
+// settles reports whether the success of an action ends a back-off. What could
+// not be made in one sandbox may be tried in the next.
 func settles(a lifecycle.Action, b pod.Backoff) bool {
-	kind, container := backoffOf(a.Op), a.Container
-	if kind != pod.BackoffImage && kind != pod.BackoffCreate {
-		container = ""
+	if a.Op == lifecycle.OpCreateSandbox {
+		return b.Kind == pod.BackoffCreate
 	}
-	if a.Op == lifecycle.OpCreateContainer || a.Op == lifecycle.OpCreateSandbox {
+	if a.Op == lifecycle.OpCreateContainer {
 		return false // the start is what shows that it works
 	}
+	kind, container := subject(a)
 	return kind == b.Kind && container == b.Container
+}
+
+// subject is what an action's back-off is about; no container: the pod.
+func subject(a lifecycle.Action) (pod.BackoffKind, string) {
+	kind := backoffOf(a.Op)
+	if kind != pod.BackoffImage && kind != pod.BackoffCreate {
+		return kind, ""
+	}
+	return kind, a.Container
 }
 
 func backoffOf(op lifecycle.Op) pod.BackoffKind {
@@ -72,13 +90,10 @@ func backoffOf(op lifecycle.Op) pod.BackoffKind {
 // transition when a container is held up by it.
 func (r *run) recordFailure(rec *pod.Record, f failure, now time.Time) {
 	a := f.action
-	container := a.Container
-	kind := backoffOf(a.Op)
-	if kind != pod.BackoffImage && kind != pod.BackoffCreate {
-		container = ""
-	}
+	kind, container := subject(a)
 	b := lifecycle.Failed(lifecycle.FindBackoff(r.snap.Desired.Backoffs, container, kind), now)
 	b.Message = f.err.Error()
+	b.Unavailable = kind != pod.BackoffVolume && errors.Is(f.err, pod.Unavailable)
 	cause := pod.CauseRuntime
 	switch kind {
 	case pod.BackoffImage:

@@ -40,6 +40,9 @@ func (l *Loop) decided(snap pod.Snapshot, d lifecycle.Decision, now time.Time) (
 		stampTransition(&rec.Transitions[i], snap.Desired, now)
 	}
 	rec.Events = decisionEvents(snap.Desired, d)
+	if snap.Desired.Unreadable != "" && snap.Desired.Status.Reason != lifecycle.ReasonUnreadable {
+		rec.Events = append(rec.Events, warning("", lifecycle.ReasonUnreadable, lifecycle.UnreadableRemedy(snap.Desired)))
+	}
 	withDecision(&snap.Desired, d)
 	if st := lifecycle.Status(snap, l.o.HostIPs(), now); !apiequality.Semantic.DeepEqual(st, snap.Desired.Status) {
 		rec.Status = &st

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -48,7 +49,13 @@ type rig struct {
 	// observe also follows the runtime's events.
 	observe bool
 	boot    string
+	// jump is how far the wall clock is from where it would be.
+	jump atomic.Int64
 }
+
+// now is the wall clock of the agent and of the runtime.
+func (r *rig) now() time.Time { return time.Now().Add(time.Duration(r.jump.Load())) }
+
 
 // inBubble runs a test on a rig whose loop runs.
 func inBubble(t *testing.T, test func(r *rig)) {
@@ -71,7 +78,7 @@ func observed(t *testing.T, test func(r *rig)) {
 
 func newRig(t *testing.T) *rig {
 	r := &rig{T: t, path: filepath.Join(t.TempDir(), "podstead.db"), boot: "boot-1", stop: func() {}}
-	r.fake = runtimetest.New(runtimetest.Options{Node: "node-1", Latency: runtimetest.PodmanLatency})
+	r.fake = runtimetest.New(runtimetest.Options{Node: "node-1", Latency: runtimetest.PodmanLatency, Now: r.now})
 	r.fake.Images().Add(busybox)
 	r.fake.Images().Add(nginx)
 	r.openStore()
@@ -91,7 +98,7 @@ func newRig(t *testing.T) *rig {
 func (r *rig) openStore() {
 	r.Helper()
 	s, _, err := store.Open(r.Context(), store.Options{
-		Path: r.path, NodeID: "node-1", BootID: r.boot, Restore: manifest.Restore, ContainerEdge: lifecycle.ContainerEdge,
+		Path: r.path, NodeID: "node-1", BootID: r.boot, Restore: manifest.Restore, ContainerEdge: lifecycle.ContainerEdge, Now: r.now,
 		NormalizeImage: func(name string) string {
 			full, err := pod.NormalizeImage(name)
 			if err != nil {
@@ -124,7 +131,7 @@ func (r *rig) start() {
 	}
 	r.loop = reconcile.New(reconcile.Options{
 		Store: r.watch, Runtime: r.fake, Images: r.fake.Images(), Volumes: r.fake.Volumes(), Node: "node-1",
-		HostIPs: func() []string { return []string{"192.0.2.1"} }, Log: slog.New(slog.DiscardHandler),
+		HostIPs: func() []string { return []string{"192.0.2.1"} }, Log: slog.New(slog.DiscardHandler), Now: r.now,
 	})
 	running.Go(func() { r.check(r.loop.Run(ctx)) })
 	r.stop = func() {

@@ -31,8 +31,9 @@ type failure struct {
 
 // run is one plan being carried out.
 type run struct {
-	l    *Loop
-	snap pod.Snapshot
+	l     *Loop
+	snap  pod.Snapshot
+	began time.Time // by the monotonic clock
 
 	mu        sync.Mutex
 	sandboxID string
@@ -44,14 +45,20 @@ type run struct {
 	failures  []failure
 	succeeded []lifecycle.Action
 	forget    bool
+	pulling   int // actions under way that wait for an image
+	working   int // the others
 
+	// quiet has room for one signal that an action ended.
+	quiet   chan struct{}
 	writing sync.Mutex // held while facts are written, to keep their order
 }
 
 // carryOut takes the actions as their order allows, and returns when all have
-// ended. A change of what is desired cancels what is left.
+// ended. A change of what is desired cancels what is left; so does any other, as
+// soon as nothing is under way but a pull, which goes on while it is planned
+// again: a registry must not hold up the restart of another container.
 func (l *Loop) carryOut(ctx context.Context, snap pod.Snapshot, actions []lifecycle.Action, w *worker) *run {
-	r := &run{l: l, snap: snap, created: map[string]string{}, images: map[string]string{}}
+	r := &run{l: l, snap: snap, began: time.Now(), created: map[string]string{}, images: map[string]string{}, quiet: make(chan struct{}, 1)}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	done := make([]chan struct{}, len(actions))
@@ -68,9 +75,12 @@ func (l *Loop) carryOut(ctx context.Context, snap pod.Snapshot, actions []lifecy
 					errs[i] = errSkipped
 				}
 			}
-			if errs[i] == nil {
-				errs[i] = r.take(ctx, a)
+			if errs[i] != nil {
+				close(done[i])
+				return
 			}
+			defer r.begin(a)()
+			errs[i] = r.take(ctx, a)
 			close(done[i])
 			if errs[i] == nil && a.Op == lifecycle.OpStartSandbox {
 				r.inspectSandbox(ctx, a)
@@ -80,16 +90,48 @@ func (l *Loop) carryOut(ctx context.Context, snap pod.Snapshot, actions []lifecy
 	}
 	ended := make(chan struct{})
 	go func() { all.Wait(); close(ended) }()
+	rang := false
 	for {
 		select {
 		case <-ended:
 			return r
 		case <-w.bell:
+			rang = true
 			if l.outdated(ctx, snap) {
 				cancel()
 			}
+		case <-r.quiet:
+		}
+		if rang && r.onlyPulls() {
+			cancel()
 		}
 	}
+}
+
+// begin counts an action as under way until the returned function is called.
+func (r *run) begin(a lifecycle.Action) (end func()) {
+	count := &r.working
+	if a.Op == lifecycle.OpEnsureImage {
+		count = &r.pulling
+	}
+	r.mu.Lock()
+	*count++
+	r.mu.Unlock()
+	return func() {
+		r.mu.Lock()
+		*count--
+		r.mu.Unlock()
+		select {
+		case r.quiet <- struct{}{}:
+		default:
+		}
+	}
+}
+
+func (r *run) onlyPulls() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.pulling > 0 && r.working == 0
 }
 
 // outdated reports whether the plan was made for something else than what is
@@ -137,6 +179,12 @@ func (r *run) do(ctx context.Context, a lifecycle.Action) error {
 		return r.ensureImage(ctx, a)
 	case lifecycle.OpStopContainer:
 		return r.stopContainer(ctx, a)
+	case lifecycle.OpRemoveContainer:
+		if a.Grace > 0 {
+			if err := r.stopContainer(ctx, a); err != nil {
+				return err
+			}
+		}
 	case lifecycle.OpForget:
 		r.mu.Lock()
 		r.forget = true
@@ -194,7 +242,7 @@ func (r *run) write(ctx context.Context) {
 	if len(queued) == 0 {
 		return
 	}
-	var f pod.Facts
+	f := pod.Facts{AsOf: r.began}
 	for _, q := range queued {
 		f.Sandboxes = append(f.Sandboxes, q.Sandboxes...)
 		f.Containers = append(f.Containers, q.Containers...)

@@ -271,7 +271,7 @@ func TestAdoptionAfterLosingEverything(t *testing.T) {
 	mustSync(t, s, dirA, set(submission("web", withImage("side", "nginx:2"), withHostNetwork), submission("changed")))
 	mustSync(t, s, dirA, set(first, submission("changed")))
 	web, changed, posted := load(t, s, "web").Desired, load(t, s, "changed").Desired, load(t, s, "posted").Desired
-	if got := revisions(web); got != "g3 r3 main:1 side:3" {
+	if got := revisions(web); got != "g3 r3 main:3 side:3" {
 		t.Fatal(got)
 	}
 	var facts pod.Facts

@@ -119,16 +119,16 @@ func (o *observer) missing() error {
 	for _, c := range o.facts.Containers {
 		listed[c.ID] = true
 	}
-	judged := func(changed stamp) bool { return changed < o.asOf }
+	judged := func(id string) bool { return o.store.order.rows[id].changed.Before(o.asked) }
 	for id, c := range o.containers {
-		if !listed[id] && c.State != pod.RunGone && judged(c.ChangedAt) {
+		if !listed[id] && c.State != pod.RunGone && judged(id) {
 			if err := o.goneContainer(pod.Gone{ID: id}); err != nil {
 				return err
 			}
 		}
 	}
 	for id, b := range o.sandboxes {
-		if !listed[id] && judged(b.ChangedAt) {
+		if !listed[id] && judged(id) {
 			o.bury(id)
 			if err := o.dropSandbox(b); err != nil {
 				return err
@@ -140,18 +140,18 @@ func (o *observer) missing() error {
 
 // bury remembers what is gone, once that is committed.
 func (o *observer) bury(id string) {
-	now := o.t.now()
-	o.t.onCommit(func() { o.store.graves.bury(id, now) })
+	now := o.store.order.now()
+	o.t.onCommit(func() { o.store.order.bury(id, now) })
 }
 
 // buryPod remembers everything observed of a pod as gone.
 func (s *Store) buryPod(t *WriteTx, uid types.UID) error {
 	var ids []string
 	err := t.Select(&ids, `SELECT id FROM observed_sandboxes WHERE pod_uid = ? UNION ALL SELECT id FROM observed_containers WHERE pod_uid = ?`, uid, uid)
-	now := t.now()
+	now := s.order.now()
 	t.onCommit(func() {
 		for _, id := range ids {
-			s.graves.bury(id, now)
+			s.order.bury(id, now)
 		}
 	})
 	return err

@@ -17,8 +17,11 @@ type Limits struct {
 	TransitionAge time.Duration // 90 days
 	Events        int           // 5,000
 	EventAge      time.Duration // 7 days
-	Incarnations  int           // names that sources once used; 10,000
-	Rejections    int           // refused submissions over HTTP; 100
+	// Recent is how many of each are kept whatever their age; 1,000. A clock that
+	// jumps ahead must not make everything old.
+	Recent       int
+	Incarnations int // names that sources once used; 10,000
+	Rejections   int // refused submissions over HTTP; 100
 }
 
 func (l Limits) withDefaults() Limits {
@@ -30,6 +33,7 @@ func (l Limits) withDefaults() Limits {
 	}
 	put(&l.Transitions, 50_000)
 	put(&l.Events, 5_000)
+	put(&l.Recent, 1_000)
 	put(&l.Incarnations, 10_000)
 	put(&l.Rejections, 100)
 	if l.TransitionAge == 0 {
@@ -89,7 +93,7 @@ func (t *WriteTx) addEvent(key pod.Key, uid types.UID, e pod.Event) error {
 
 // pruner says when history was last pruned. The writer's turn guards it.
 type pruner struct {
-	at    time.Time
+	at    time.Time // by the monotonic clock
 	added int
 }
 
@@ -100,37 +104,57 @@ func (s *Store) prune(t *WriteTx) error {
 		return nil
 	}
 	added := s.pruned.added + t.history
-	if added < pruneRows && t.Now.Sub(s.pruned.at) < pruneEvery {
+	if added < pruneRows && s.order.now().Sub(s.pruned.at) < pruneEvery {
 		t.onCommit(func() { s.pruned.added = added })
 		return nil
 	}
-	t.onCommit(func() { s.pruned = pruner{at: t.Now} })
-	l := s.limits
-	removed := int64(0)
-	for _, q := range []struct {
-		text string
-		args []any
-	}{
-		{`DELETE FROM transitions WHERE (at < ? OR rowid <= (SELECT rowid FROM transitions ORDER BY rowid DESC LIMIT 1 OFFSET ?))
-			AND (EXISTS (SELECT 1 FROM transitions l WHERE l.pod_uid = transitions.pod_uid AND l.container = transitions.container AND l.rowid > transitions.rowid)
-				OR NOT EXISTS (SELECT 1 FROM desired_pods d WHERE d.uid = transitions.pod_uid))`,
-			[]any{stampOf(t.Now.Add(-l.TransitionAge)), l.Transitions}},
-		{`DELETE FROM events WHERE last_seen_at < ? OR last_seen_at < (SELECT last_seen_at FROM events ORDER BY last_seen_at DESC LIMIT 1 OFFSET ?)`,
-			[]any{stampOf(t.Now.Add(-l.EventAge)), l.Events - 1}},
-		{`DELETE FROM incarnations WHERE used_at < (SELECT used_at FROM incarnations ORDER BY used_at DESC LIMIT 1 OFFSET ?)
-			AND NOT EXISTS (SELECT 1 FROM desired_pods d WHERE d.source = incarnations.source AND d.namespace = incarnations.namespace AND d.name = incarnations.pod)`,
-			[]any{l.Incarnations - 1}},
-	} {
-		n, err := t.Exec(q.text, q.args...)
-		if err != nil {
-			return err
-		}
-		removed += n
-	}
-	if removed == 0 {
-		return nil
+	t.onCommit(func() { s.pruned = pruner{at: s.order.now()} })
+	removed, err := t.pruneHistory(s.limits)
+	if err != nil || removed == 0 {
+		return err
 	}
 	return t.shrink()
+}
+
+// pruneHistory counts what it removed. Rows of the future, from before the clock
+// was set back, count as the oldest.
+func (t *WriteTx) pruneHistory(l Limits) (int64, error) {
+	transitions, err := t.Exec(`DELETE FROM transitions WHERE rowid IN (
+			SELECT rowid FROM (SELECT rowid, at, row_number() OVER (ORDER BY rowid DESC) AS place FROM transitions)
+			WHERE place > ? OR at < ? AND place > ?)
+		AND (EXISTS (SELECT 1 FROM transitions l WHERE l.pod_uid = transitions.pod_uid AND l.container = transitions.container AND l.rowid > transitions.rowid)
+			OR NOT EXISTS (SELECT 1 FROM desired_pods d WHERE d.uid = transitions.pod_uid))`,
+		l.Transitions, stampOf(t.Now.Add(-l.TransitionAge)), l.Recent)
+	if err != nil {
+		return 0, err
+	}
+	events, err := t.Exec(`DELETE FROM events WHERE id IN (
+			SELECT id FROM (SELECT id, last_seen_at, row_number() OVER (ORDER BY last_seen_at > ?, last_seen_at DESC) AS place FROM events)
+			WHERE place > ? OR last_seen_at < ? AND place > ?)`,
+		t.now(), l.Events, stampOf(t.Now.Add(-l.EventAge)), l.Recent)
+	if err != nil {
+		return 0, err
+	}
+	incarnations, err := t.pruneIncarnations(l.Incarnations)
+	return transitions + events + incarnations, err
+}
+
+func (t *WriteTx) pruneIncarnations(kept int) (int64, error) {
+	var names []incarnationObject
+	err := t.Select(&names, `SELECT source, namespace, pod FROM (
+			SELECT *, row_number() OVER (ORDER BY used_at > ?, used_at DESC) AS place FROM incarnations) i
+		WHERE place > ? AND NOT EXISTS (SELECT 1 FROM desired_pods d WHERE d.source = i.source AND d.namespace = i.namespace AND d.name = i.pod)`,
+		t.now(), kept)
+	if err != nil {
+		return 0, err
+	}
+	for _, n := range names {
+		if _, err := t.Exec(`DELETE FROM incarnations WHERE source = ? AND namespace = ? AND pod = ?`, n.Source, n.Namespace, n.Pod); err != nil {
+			return 0, err
+		}
+		t.save(backupIncarnation, incarnationKey(n.Source, pod.Key{Namespace: n.Namespace, Name: n.Pod}))
+	}
+	return int64(len(names)), nil
 }
 
 // shrink gives unused pages back to the file system, all but a few.

@@ -3,6 +3,7 @@ package store
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -63,6 +64,7 @@ func TestHistoryIsBoundedByCount(t *testing.T) {
 func TestHistoryIsBoundedByAge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := testOptions(t.TempDir())
+		o.Limits.Recent = 1
 		s, _ := mustOpen(t, o)
 		defer s.Close()
 		mustSync(t, s, dirA, set(submission("old"), submission("new")))
@@ -119,6 +121,50 @@ func TestIncarnationsAreBounded(t *testing.T) {
 	got := query(t, s, `SELECT pod FROM incarnations ORDER BY used_at`)
 	if len(got) != 4 || got[0] != "kept" || got[3] != "p5" {
 		t.Errorf("incarnations %v, want the latest three and what is in use", got)
+	}
+	if err := s.backup.flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var kept []string
+	if err := s.backup.db.Select(&kept, `SELECT json_extract(data, '$.pod') FROM objects WHERE kind = 'incarnation' ORDER BY data ->> '$.usedAt'`); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(kept, got) {
+		t.Errorf("the backup has incarnations %v, the database %v", kept, got)
+	}
+}
+
+// The wall clock jumps ahead for a while and is put right again.
+func TestHistoryOutlivesAJumpOfTheClock(t *testing.T) {
+	o := testOptions(t.TempDir())
+	c := newClock()
+	o.Now, o.Limits = c.Now, Limits{Events: 20, Recent: 15}
+	s, _ := mustOpen(t, o)
+	s.order.now = time.Now
+	defer s.Close()
+	mustSync(t, s, dirA, set(submission("web")))
+	addHistory(t, s, "web", 10)
+	prune := func() {
+		t.Helper()
+		s.pruned = pruner{}
+		addHistory(t, s, "web", 1)
+	}
+	c.advance(10 * 365 * 24 * time.Hour)
+	prune()
+	if n := count(t, s, `SELECT count(*) FROM transitions`); n != 11 {
+		t.Errorf("%d transitions are left of 11", n)
+	}
+	if n := count(t, s, `SELECT count(*) FROM events`); n != 11 {
+		t.Errorf("%d events are left of 11", n)
+	}
+	addHistory(t, s, "web", 19)
+	c.advance(time.Second - 10*365*24*time.Hour)
+	prune()
+	if n := count(t, s, `SELECT count(*) FROM events WHERE last_seen_at <= ?`, stampOf(c.Now())); n != 11 {
+		t.Errorf("%d events of the right time are left of 11", n)
+	}
+	if n := count(t, s, `SELECT count(*) FROM events`); n != 20 {
+		t.Errorf("%d events are left of 20", n)
 	}
 }
 

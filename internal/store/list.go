@@ -22,13 +22,13 @@ func (s *Store) Pods(ctx context.Context, namespace string) ([]pod.Desired, erro
 	return list, err
 }
 
-// Pod is the wanted pod of that name, or else the one whose deletion was asked
-// for last. Class NotFound: there is neither.
+// Pod is the wanted pod of that name, or else the youngest of those being
+// deleted. Class NotFound: there is neither.
 func (s *Store) Pod(ctx context.Context, key pod.Key) (pod.Desired, error) {
 	var d pod.Desired
 	err := s.Read(ctx, func(t *ReadTx) error {
 		list, err := s.list(t, `WHERE d.namespace = ? AND d.name = ?
-			ORDER BY d.deletion_requested_at IS NULL DESC, d.deletion_requested_at DESC LIMIT 1`, key.Namespace, key.Name)
+			ORDER BY d.deletion_requested_at IS NULL DESC, d.rowid DESC LIMIT 1`, key.Namespace, key.Name)
 		if err == nil && len(list) == 0 {
 			return notFound("read pod", key)
 		}
@@ -62,27 +62,32 @@ func (s *Store) list(t *ReadTx, where string, args ...any) ([]pod.Desired, error
 	}
 	list := make([]pod.Desired, 0, len(rows))
 	for _, r := range rows {
-		d, err := r.desired(s.shown(r), containers[r.UID], backoffs[r.UID])
+		p, unreadable := s.shown(r)
+		d, err := r.desired(p, containers[r.UID], backoffs[r.UID])
 		if err != nil {
 			return nil, err
+		}
+		if unreadable != nil {
+			d.Unreadable = unreadable.Error()
 		}
 		list = append(list, d)
 	}
 	return list, nil
 }
 
-// shown is the row's pod for showing. One that this binary can't read any more
-// is shown as far as it goes, without defaults, so that it does not hide others.
-func (s *Store) shown(r podRow) *corev1.Pod {
-	if p, err := s.defaulted(r); err == nil {
-		return p
+// shown is the row's pod. One that this binary can't read any more is shown as
+// far as it goes, without defaults, with the reason.
+func (s *Store) shown(r podRow) (*corev1.Pod, error) {
+	known, unreadable := s.defaulted(r)
+	if unreadable == nil {
+		return known, nil
 	}
 	var p corev1.Pod
 	if err := json.Unmarshal([]byte(r.Manifest), &p); err != nil {
 		p = corev1.Pod{}
 	}
 	p.Namespace, p.Name = r.Namespace, r.Name
-	return withMetadata(&p, r)
+	return withMetadata(&p, r), unreadable
 }
 
 // allParts reads the containers and back-offs of all pods in two queries.

@@ -47,13 +47,14 @@ func (c *podCache) drop(uid types.UID) {
 	delete(c.pods, uid)
 }
 
-// defaulted is the row's pod with the metadata that the store owns.
+// defaulted is the row's pod with the metadata that the store owns. It fails
+// when this binary can't read the manifest.
 func (s *Store) defaulted(r podRow) (*corev1.Pod, error) {
 	base := s.pods.get(r.UID, r.Generation)
 	if base == nil {
 		var err error
 		if base, err = s.restore([]byte(r.Manifest)); err != nil {
-			return nil, &pod.Error{Class: pod.Invalid, Op: "read stored manifest of pod", Object: r.key().String(), Err: err}
+			return nil, err
 		}
 		s.pods.put(r.UID, r.Generation, base)
 	}
@@ -105,7 +106,6 @@ func (r podRow) desired(p *corev1.Pod, containers []containerRow, backoffs []bac
 }
 
 // Load is a snapshot of one pod. Class NotFound: it is not desired (any more).
-// Class Invalid: this binary can't read its manifest.
 func (s *Store) Load(ctx context.Context, uid types.UID) (pod.Snapshot, error) {
 	const op = "load pod"
 	var snap pod.Snapshot
@@ -126,12 +126,12 @@ func (s *Store) Load(ctx context.Context, uid types.UID) (pod.Snapshot, error) {
 		if err != nil {
 			return err
 		}
-		p, err := s.defaulted(row)
-		if err != nil {
-			return err
-		}
+		p, unreadable := s.shown(row)
 		if snap.Desired, err = row.desired(p, containers, backoffs); err != nil {
 			return err
+		}
+		if unreadable != nil {
+			snap.Desired.Unreadable = unreadable.Error()
 		}
 		if snap.Observed, err = t.observation(uid); err != nil {
 			return err

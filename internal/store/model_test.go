@@ -96,6 +96,11 @@ func (m *model) take(source string, sub pod.Submission) {
 			p.wanted[c] = true
 		}
 	}
+	for c, wanted := range p.wanted {
+		if podWide && wanted && changes[c] == "" {
+			p.containers[c]++
+		}
+	}
 	p.sub = sub
 }
 

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"podstead.io/podstead/internal/pod"
 )
@@ -12,7 +13,7 @@ type observer struct {
 	t     *WriteTx
 	store *Store
 	facts pod.Facts
-	asOf  stamp // empty: not known
+	asked time.Time
 	// Filled when the facts are a complete listing, to save a query a row.
 	sandboxes  map[string]sandboxRow
 	containers map[string]observedRow
@@ -20,12 +21,13 @@ type observer struct {
 
 // Observe records what the runtime has. Facts equal to what is stored write
 // nothing and wake nobody, and a late fact about an earlier state of something
-// does not overwrite a later one.
+// does not overwrite a later one. What is early and late is told by when the
+// runtime was asked, never by the time of day.
 func (s *Store) Observe(ctx context.Context, f pod.Facts) error {
 	return s.Write(ctx, "record observations", func(t *WriteTx) error {
-		o := &observer{t: t, store: s, facts: f, asOf: stampOf(f.AsOf)}
-		if f.Complete && o.asOf == "" {
-			o.asOf = t.now()
+		o := &observer{t: t, store: s, facts: f, asked: f.AsOf}
+		if o.asked.IsZero() {
+			o.asked = s.order.now()
 		}
 		return o.run()
 	})
@@ -55,6 +57,11 @@ func (o *observer) run() error {
 	for _, g := range o.facts.GoneSandboxes {
 		if err := o.goneSandbox(g); err != nil {
 			return fmt.Errorf("sandbox %s: %w", g.ID, err)
+		}
+	}
+	if o.facts.Returned {
+		if err := o.t.endOutage(); err != nil {
+			return err
 		}
 	}
 	if !o.facts.Complete {
@@ -126,17 +133,27 @@ func (l life) stage() int {
 	}
 }
 
-// before reports whether l is an earlier state of the same thing than other:
-// of an earlier run, or of the same run and less far.
-func (l life) before(other life) bool {
-	if l.started != other.started {
-		return l.started < other.started
+// late reports whether what was seen is an earlier state of the thing than what
+// is known: less far in the same run, or of another run and asked for earlier.
+// Two runs are told apart by when they started, and not put in order by it.
+func (o *observer) late(id string, seen, known life) bool {
+	switch {
+	case seen.started == known.started:
+		return seen.stage() < known.stage()
+	case seen.started == "" || known.started == "":
+		return seen.started == ""
+	default:
+		return o.asked.Before(o.store.order.rows[id].asked)
 	}
-	return l.stage() < other.stage()
+}
+
+// taken notes, once it is committed, that a report was taken.
+func (o *observer) taken(id string, changed bool) {
+	o.t.onCommit(func() { o.store.order.note(id, o.asked, changed) })
 }
 
 func (o *observer) sandbox(row sandboxRow) error {
-	if o.store.graves.buried(row.ID, o.asOf) {
+	if o.store.order.buried(row.ID, o.asked) {
 		return nil
 	}
 	old, found, err := o.storedSandbox(row.ID)
@@ -146,31 +163,45 @@ func (o *observer) sandbox(row sandboxRow) error {
 	if found {
 		if o.endedByReboot(life{old.State, old.StartedAt}, life{row.State, row.StartedAt}) {
 			row.State, row.StartedAt = pod.RunExited, old.StartedAt
-			if row.ExitedAt < row.StartedAt {
+			if row.ExitedAt == "" || row.ExitedAt == old.ExitedAt {
 				row.ExitedAt = o.t.now()
 			}
 		}
-		if (life{row.State, row.StartedAt}).before(life{old.State, old.StartedAt}) {
+		if o.late(row.ID, life{row.State, row.StartedAt}, life{old.State, old.StartedAt}) {
 			return nil
 		}
 		row.ChangedAt = old.ChangedAt
-		if row == old {
-			return nil
-		}
+	}
+	row.Run = old.Run
+	if row.StartedAt != "" && row.StartedAt != old.StartedAt {
+		row.Run++
+	}
+	o.taken(row.ID, row != old)
+	if row == old {
+		return nil
 	}
 	row.ChangedAt = o.t.now()
+	if err := o.t.named(putSandbox, row); err != nil {
+		return err
+	}
+	if o.sandboxes != nil {
+		o.sandboxes[row.ID] = row
+	}
 	o.t.touch(row.PodUID)
-	return o.t.named(putSandbox, row)
+	if old.State.Live() && row.State.Live() && row.Run > old.Run {
+		return o.t.carryOver(row, old.Run)
+	}
+	return nil
 }
 
 // endedByReboot reports whether what ran before the machine was restarted did
 // not run again since. Podman may call it created or exited then.
 func (o *observer) endedByReboot(old, seen life) bool {
-	return o.facts.Rebooted && old.state.Live() && !seen.state.Live() && seen.started <= old.started
+	return o.facts.Rebooted && old.state.Live() && !seen.state.Live() && (seen.started == "" || seen.started == old.started)
 }
 
 func (o *observer) container(row observedRow) error {
-	if o.store.graves.buried(row.ID, o.asOf) {
+	if o.store.order.buried(row.ID, o.asked) {
 		return nil
 	}
 	old, found, err := o.storedContainer(row.ID)
@@ -181,21 +212,26 @@ func (o *observer) container(row observedRow) error {
 		if err := o.resolveEnd(nil, &row); err != nil {
 			return err
 		}
+		if row.SandboxRun, err = o.sandboxRun(nil, row); err != nil {
+			return err
+		}
+		o.taken(row.ID, true)
 		return o.putContainer(nil, row)
-	}
-	if old.State == pod.RunGone && o.asOf <= old.ChangedAt {
-		return nil
 	}
 	if o.endedByReboot(life{old.State, old.StartedAt}, life{row.State, row.StartedAt}) {
 		endAtReboot(&row, old, o.t.now())
 	}
-	if old.State != pod.RunGone && (life{row.State, row.StartedAt}).before(life{old.State, old.StartedAt}) {
+	if old.State != pod.RunGone && o.late(row.ID, life{row.State, row.StartedAt}, life{old.State, old.StartedAt}) {
 		return nil
 	}
 	if err := o.resolveEnd(&old, &row); err != nil {
 		return err
 	}
+	if row.SandboxRun, err = o.sandboxRun(&old, row); err != nil {
+		return err
+	}
 	row.ChangedAt = old.ChangedAt
+	o.taken(row.ID, row != old)
 	if row == old {
 		return nil
 	}
@@ -219,14 +255,48 @@ func (o *observer) amend(row observedRow) error {
 // rebootExitCode is what kubelet reports for a container whose end nobody saw.
 const rebootExitCode = 137
 
+// endAtReboot makes an end of what a reboot left behind. Podman 5 calls it exited
+// with the code 0, though nobody saw its end: it has no time of this run's.
 func endAtReboot(row *observedRow, old observedRow, now stamp) {
-	if row.State != pod.RunExited {
-		row.State, row.ExitCode = pod.RunExited, rebootExitCode
+	if row.State != pod.RunExited || row.FinishedAt == "" || row.FinishedAt == old.FinishedAt {
+		row.ExitCode, row.FinishedAt = rebootExitCode, now
 	}
-	row.StartedAt, row.PID = old.StartedAt, 0
-	if row.FinishedAt < row.StartedAt {
-		row.FinishedAt = now
+	row.State, row.StartedAt, row.PID = pod.RunExited, old.StartedAt, 0
+}
+
+// carryOver counts containers that were started since the sandbox was to its new
+// run. Nobody saw the run before it end, and someone restarted the pod as a
+// whole: Podman's times are all there is to tell by.
+func (t *WriteTx) carryOver(box sandboxRow, run int) error {
+	_, err := t.Exec(`UPDATE observed_containers SET sandbox_run = ? WHERE sandbox_id = ? AND sandbox_run = ? AND started_at >= ?`,
+		box.Run, box.ID, run, box.StartedAt)
+	return err
+}
+
+// sandboxRun is the run of its sandbox that a container was started in. One that
+// is seen to run in a sandbox known to have ended was started in the next run of
+// that, unless the sandbox ended after the runtime was asked.
+func (o *observer) sandboxRun(old *observedRow, row observedRow) (int, error) {
+	switch {
+	case row.StartedAt == "":
+		return 0, nil
+	case old != nil && old.StartedAt == row.StartedAt:
+		return old.SandboxRun, nil
 	}
+	box, found, err := o.storedSandbox(row.SandboxID)
+	switch {
+	case err != nil || !found:
+		return 1, err
+	case o.facts.Complete:
+		// Nobody saw either start. Podman's times are all there is to tell by.
+		if old == nil && row.StartedAt < box.StartedAt {
+			return box.Run - 1, nil
+		}
+		return box.Run, nil
+	case !box.State.Live() && o.asked.After(o.store.order.rows[box.ID].changed):
+		return box.Run + 1, nil
+	}
+	return box.Run, nil
 }
 
 func (o *observer) putContainer(old *observedRow, row observedRow) error {
@@ -263,8 +333,8 @@ func (o *observer) resolveEnd(old, row *observedRow) error {
 	known := old != nil && old.ended() && old.StartedAt == row.StartedAt
 	if row.FinishedAt == "" {
 		row.FinishedAt = o.t.now()
-		if known {
-			row.FinishedAt = old.FinishedAt
+		if known { // and so is how it ended, if anyone knows
+			row.FinishedAt, row.ExitCode = old.FinishedAt, old.ExitCode
 		}
 	}
 	if known {
@@ -361,29 +431,3 @@ func (s *Store) noteBoot(t *WriteTx) error {
 // listing of the runtime that was recorded; recording one with Rebooted set
 // makes it false.
 func (s *Store) Rebooted() bool { return s.rebooted.Load() }
-
-// graves are the IDs of things that were removed a while ago, so that an answer
-// of the runtime from before that does not bring them back.
-type graves struct {
-	at    map[string]stamp
-	order []string
-}
-
-const maxGraves = 2048
-
-// buried reports whether the thing was removed after the runtime was asked.
-func (g *graves) buried(id string, asOf stamp) bool {
-	at, ok := g.at[id]
-	return ok && asOf <= at
-}
-
-func (g *graves) bury(id string, at stamp) {
-	if _, again := g.at[id]; !again {
-		g.order = append(g.order, id)
-	}
-	g.at[id] = at
-	if len(g.order) > maxGraves {
-		delete(g.at, g.order[0])
-		g.order = g.order[1:]
-	}
-}

@@ -21,6 +21,7 @@ type sandboxRow struct {
 	Revision  int64        `db:"revision"`
 	Hash      string       `db:"manifest_hash"`
 	State     pod.RunState `db:"state"`
+	Run       int          `db:"run"`
 	IPs       string       `db:"ips"`
 	CreatedAt stamp        `db:"created_at"`
 	StartedAt stamp        `db:"started_at"`
@@ -28,12 +29,12 @@ type sandboxRow struct {
 	ChangedAt stamp        `db:"changed_at"`
 }
 
-const selectSandboxes = `SELECT id, namespace, pod, pod_uid, infra_id, name, attempt, revision, manifest_hash, state, ips,
+const selectSandboxes = `SELECT id, namespace, pod, pod_uid, infra_id, name, attempt, revision, manifest_hash, state, run, ips,
 	created_at, started_at, exited_at, changed_at FROM observed_sandboxes `
 
-const putSandbox = `REPLACE INTO observed_sandboxes (id, namespace, pod, pod_uid, infra_id, name, attempt, revision, manifest_hash, state, ips,
+const putSandbox = `REPLACE INTO observed_sandboxes (id, namespace, pod, pod_uid, infra_id, name, attempt, revision, manifest_hash, state, run, ips,
 	created_at, started_at, exited_at, changed_at)
-	VALUES (:id, :namespace, :pod, :pod_uid, :infra_id, :name, :attempt, :revision, :manifest_hash, :state, :ips,
+	VALUES (:id, :namespace, :pod, :pod_uid, :infra_id, :name, :attempt, :revision, :manifest_hash, :state, :run, :ips,
 	:created_at, :started_at, :exited_at, :changed_at)`
 
 func sandboxRowOf(s pod.Sandbox) sandboxRow {
@@ -47,7 +48,7 @@ func sandboxRowOf(s pod.Sandbox) sandboxRow {
 func (r sandboxRow) sandbox() (pod.Sandbox, error) {
 	s := pod.Sandbox{
 		Key: pod.Key{Namespace: r.Namespace, Name: r.Pod}, UID: r.PodUID, ID: r.ID, InfraID: r.InfraID, Name: r.Name,
-		Attempt: r.Attempt, Revision: r.Revision, Hash: r.Hash, State: r.State,
+		Attempt: r.Attempt, Revision: r.Revision, Hash: r.Hash, State: r.State, Run: r.Run,
 		CreatedAt: r.CreatedAt.Time(), StartedAt: r.StartedAt.Time(), ExitedAt: r.ExitedAt.Time(),
 	}
 	if err := json.Unmarshal([]byte(r.IPs), &s.IPs); err != nil {
@@ -68,6 +69,7 @@ type observedRow struct {
 	Kind       pod.ContainerKind `db:"kind"`
 	Name       string            `db:"name"`
 	SandboxID  string            `db:"sandbox_id"`
+	SandboxRun int               `db:"sandbox_run"`
 	Attempt    int               `db:"attempt"`
 	Revision   int64             `db:"revision"`
 	State      pod.RunState      `db:"state"`
@@ -86,13 +88,13 @@ type observedRow struct {
 	ChangedAt  stamp             `db:"changed_at"`
 }
 
-const selectObserved = `SELECT id, namespace, pod, container, pod_uid, kind, name, sandbox_id, attempt, revision, state, image, image_id,
+const selectObserved = `SELECT id, namespace, pod, container, pod_uid, kind, name, sandbox_id, sandbox_run, attempt, revision, state, image, image_id,
 	pid, exit_code, oom_killed, error, log_path, created_at, started_at, finished_at, end_cause, end_detail, changed_at
 	FROM observed_containers `
 
-const putObserved = `REPLACE INTO observed_containers (id, namespace, pod, container, pod_uid, kind, name, sandbox_id, attempt, revision, state, image, image_id,
+const putObserved = `REPLACE INTO observed_containers (id, namespace, pod, container, pod_uid, kind, name, sandbox_id, sandbox_run, attempt, revision, state, image, image_id,
 	pid, exit_code, oom_killed, error, log_path, created_at, started_at, finished_at, end_cause, end_detail, changed_at)
-	VALUES (:id, :namespace, :pod, :container, :pod_uid, :kind, :name, :sandbox_id, :attempt, :revision, :state, :image, :image_id,
+	VALUES (:id, :namespace, :pod, :container, :pod_uid, :kind, :name, :sandbox_id, :sandbox_run, :attempt, :revision, :state, :image, :image_id,
 	:pid, :exit_code, :oom_killed, :error, :log_path, :created_at, :started_at, :finished_at, :end_cause, :end_detail, :changed_at)`
 
 func observedRowOf(c pod.Container) observedRow {
@@ -108,7 +110,7 @@ func observedRowOf(c pod.Container) observedRow {
 func (r observedRow) container() pod.Container {
 	return pod.Container{
 		Key: pod.Key{Namespace: r.Namespace, Name: r.Pod}, UID: r.PodUID, Container: r.Container, Kind: r.Kind, ID: r.ID, Name: r.Name,
-		SandboxID: r.SandboxID, Attempt: r.Attempt, Revision: r.Revision, State: r.State, Image: r.Image, ImageID: r.ImageID,
+		SandboxID: r.SandboxID, SandboxRun: r.SandboxRun, Attempt: r.Attempt, Revision: r.Revision, State: r.State, Image: r.Image, ImageID: r.ImageID,
 		PID: r.PID, ExitCode: r.ExitCode, OOMKilled: r.OOMKilled, Error: r.Error, LogPath: r.LogPath,
 		CreatedAt: r.CreatedAt.Time(), StartedAt: r.StartedAt.Time(), FinishedAt: r.FinishedAt.Time(),
 		EndCause: r.EndCause, EndDetail: r.EndDetail,

@@ -42,7 +42,7 @@ type Store struct {
 
 	writer   *conn // nil after it failed
 	pruned   pruner
-	graves   graves
+	order    order
 	logTried int64 // size of the write-ahead log when it was last truncated in vain
 
 	configured atomic.Bool // whether Configure was called
@@ -72,9 +72,8 @@ func Open(ctx context.Context, o Options) (*Store, OpenReport, error) {
 	s := &Store{
 		driver: o.Driver, path: o.Path, bootID: o.BootID, limits: o.Limits,
 		restore: o.Restore, containerEdge: o.ContainerEdge, normalizeImage: o.NormalizeImage, clock: o.Now,
-		turn: make(chan struct{}, 1), lastSync: map[string]time.Time{},
+		turn: make(chan struct{}, 1), order: newOrder(), lastSync: map[string]time.Time{},
 	}
-	s.graves.at = map[string]stamp{}
 	s.pods.pods = map[types.UID]cachedPod{}
 	s.health.failed = make(chan struct{}, 1)
 	s.backup = &backup{path: o.BackupPath, store: s, wake: make(chan struct{}, 1), pending: map[backupKey]struct{}{}}

@@ -4,11 +4,15 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
+	"github.com/pressly/goose/v3"
+
 	"podstead.io/podstead/internal/pod"
+	"podstead.io/podstead/migrations"
 )
 
 func openError(t *testing.T, o Options) error {
@@ -100,7 +104,7 @@ func TestOpenNamesARefusedMigration(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Close()
-	wantClass(t, openError(t, o), pod.Invalid, o.Path, "from version 0 to 1", "is as it was")
+	wantClass(t, openError(t, o), pod.Invalid, o.Path, "from version 0 to", "is as it was")
 }
 
 func TestOpenWithoutADirectory(t *testing.T) {
@@ -315,5 +319,60 @@ func fillUp(t *testing.T, path string) {
 		if _, err := f.Write(block); err != nil {
 			return
 		}
+	}
+}
+
+// A database of the first version, with a pod that runs, one whose container was
+// cut off from its sandbox, and a back-off.
+func TestMigrationFromTheFirstVersion(t *testing.T) {
+	o := testOptions(t.TempDir())
+	db, err := openWriter("sqlite", o.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := goose.NewProvider(goose.DialectSQLite3, db.DB, migrations.FS, goose.WithDisableGlobalRegistry(true))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.UpTo(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	_, err = db.Exec(`
+		INSERT INTO meta (key, value) VALUES ('node_id', 'node-1'), ('boot_id', 'boot-1');
+		INSERT INTO sources (id, kind, location, configured, synced, last_error) VALUES ('directory:/a', 'directory', '/a', 1, 1, '');
+		INSERT INTO desired_pods (uid, namespace, name, source, unit, place, incarnation, generation, revision, manifest, manifest_hash, created_at,
+			deletion_grace_ns, deletion_cause, deletion_detail, state, state_at, status, resource_version)
+			VALUES ('u', 'default', 'web', 'directory:/a', 'web.yaml', 'web.yaml', 1, 1, 1, '{"metadata":{"namespace":"default","name":"web"}}', 'h', '2026-01-01T00:00:00.000000Z', 0, '', '', 'Running', '2026-01-01T00:00:00.000000Z', '{}', 1);
+		INSERT INTO observed_sandboxes (id, namespace, pod, pod_uid, infra_id, name, attempt, revision, manifest_hash, state, ips, started_at, changed_at)
+			VALUES ('box', 'default', 'web', 'u', 'infra', 'k8s_web', 0, 1, 'h', 'running', '[]', '2026-01-01T00:00:02.000000Z', '2026-01-01T00:00:02.000000Z');
+		INSERT INTO observed_containers (id, namespace, pod, container, pod_uid, kind, name, sandbox_id, attempt, revision, state, image, image_id, pid, exit_code, oom_killed, error, log_path, started_at, end_cause, end_detail, changed_at)
+			SELECT id, 'default', 'web', id, 'u', 'container', id, 'box', 0, 1, 'running', 'i', 'i', 7, 0, 0, '', '', at, '', '', at
+			FROM (SELECT 'main' AS id, '2026-01-01T00:00:03.000000Z' AS at UNION ALL SELECT 'cut', '2026-01-01T00:00:01.000000Z');
+		INSERT INTO backoffs (pod_uid, container, kind, namespace, pod, failures, reason, message) VALUES ('u', 'main', 'crash', 'default', 'web', 3, 'CrashLoopBackOff', '')`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s, report := mustOpen(t, o)
+	defer s.Close()
+	if !slices.Equal(report.Migrated, []int64{2}) {
+		t.Errorf("applied %v", report.Migrated)
+	}
+	snap, err := s.Load(t.Context(), "u")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b := snap.Observed.Sandboxes; len(b) != 1 || b[0].Run != 1 {
+		t.Errorf("sandboxes %+v", b)
+	}
+	for _, c := range snap.Observed.Containers {
+		if want := map[string]int{"main": 1, "cut": 0}[c.ID]; c.SandboxRun != want {
+			t.Errorf("%s was started in run %d of its sandbox; want %d", c.ID, c.SandboxRun, want)
+		}
+	}
+	if b := snap.Desired.Backoffs; len(b) != 1 || b[0].Failures != 3 || b[0].Unavailable {
+		t.Errorf("back-offs %+v", b)
 	}
 }

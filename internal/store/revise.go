@@ -6,15 +6,15 @@ import (
 	"podstead.io/podstead/internal/pod"
 )
 
-// difference says what an edit replaces.
+// difference says what an edit replaces. What has ended for good runs again only
+// at a new revision, so a pod-wide change gives one to every container too.
 type difference struct {
-	podWide    bool
+	podWide    bool                  // and with it every container
 	containers map[string]pod.Change // init containers included
-	everything bool                  // the old generation can't be read any more
 }
 
 func (d difference) replaces(container string) bool {
-	return d.everything || d.containers[container] != ""
+	return d.podWide || d.containers[container] != ""
 }
 
 // diff compares the stored generation with the new one, both defaulted by this
@@ -22,25 +22,11 @@ func (d difference) replaces(container string) bool {
 func (s *Store) diff(row podRow, updated *corev1.Pod) difference {
 	old, err := s.restore([]byte(row.Manifest))
 	if err != nil {
-		return difference{podWide: true, everything: true}
+		return difference{podWide: true} // it can't be read any more
 	}
-	d := difference{containers: map[string]pod.Change{}}
-	var containers map[string]pod.Change
-	d.podWide, containers = pod.Diff(old, updated)
-	// Diff counts init containers as pod-wide. Which of them changed matters
-	// too: one that failed for good is tried again only at a new revision.
-	_, inits := pod.Diff(initsOnly(old), initsOnly(updated))
-	for name, c := range inits {
-		d.containers[name] = c
-	}
-	for name, c := range containers {
-		d.containers[name] = c
-	}
+	var d difference
+	d.podWide, d.containers = pod.Diff(old, updated)
 	return d
-}
-
-func initsOnly(p *corev1.Pod) *corev1.Pod {
-	return &corev1.Pod{Spec: corev1.PodSpec{Containers: p.Spec.InitContainers}}
 }
 
 // reviseContainers are the rows after an edit: those of the new manifest with

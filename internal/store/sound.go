@@ -157,7 +157,7 @@ func fill(ctx context.Context, o Options, db *sqlx.DB, path string, saved *saved
 		return err
 	}
 	// A throwaway store lends its transactions.
-	s := &Store{path: path, writerDB: db, limits: o.Limits, clock: o.Now, normalizeImage: o.NormalizeImage}
+	s := &Store{path: path, writerDB: db, limits: o.Limits, clock: o.Now, order: newOrder(), normalizeImage: o.NormalizeImage}
 	_, err := s.transact(ctx, durable, func(t *WriteTx) error {
 		node := o.NodeID
 		if saved != nil && saved.node != "" {

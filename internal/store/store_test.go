@@ -100,6 +100,9 @@ func mustOpen(t testing.TB, o Options) (*Store, OpenReport) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if o.Now != nil {
+		s.order.now = o.Now
+	}
 	return s, report
 }
 

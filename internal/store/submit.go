@@ -104,7 +104,7 @@ func (s *Store) Withdraw(ctx context.Context, src pod.Source, key pod.Key, grace
 	return s.WriteDurably(ctx, op, func(t *WriteTx) error {
 		var row podRow
 		found, err := t.find(&row, selectPods+`WHERE d.namespace = ? AND d.name = ?
-			ORDER BY d.deletion_requested_at IS NULL DESC, d.deletion_requested_at DESC LIMIT 1`, key.Namespace, key.Name)
+			ORDER BY d.deletion_requested_at IS NULL DESC, d.rowid DESC LIMIT 1`, key.Namespace, key.Name)
 		switch {
 		case err != nil:
 			return err
@@ -123,11 +123,17 @@ func (s *Store) Withdraw(ctx context.Context, src pod.Source, key pod.Key, grace
 }
 
 // hasten shortens the grace of a pod that is being deleted to end the given
-// time from now, never lengthens it.
+// time from now, never lengthens it. Of a deadline that is past, or farther off
+// than the grace, the clock has been put forward or back since: what is left is
+// not known, and the grace itself is what is compared.
 func (t *WriteTx) hasten(row podRow, grace *time.Duration) error {
-	requested := row.DeletionRequestedAt.Time()
-	if grace == nil || !t.Now.Add(*grace).Before(row.DeletionDeadlineAt.Time()) {
+	was := time.Duration(row.DeletionGraceNS)
+	left := row.DeletionDeadlineAt.Time().Sub(t.Now)
+	if left <= 0 || left > was {
+		left = was
+	}
+	if grace == nil || *grace >= left {
 		return nil
 	}
-	return t.setDeletion(row.UID, requested, max(0, t.Now.Add(*grace).Sub(requested)), row.DeletionCause, row.DeletionDetail)
+	return t.setDeletion(row.UID, t.Now, *grace, row.DeletionCause, row.DeletionDetail)
 }

@@ -106,7 +106,7 @@ func TestWithdraw(t *testing.T) {
 		if err := s.Withdraw(ctx, httpSrc, key("web"), test.grace); err != nil {
 			t.Fatal(err)
 		}
-		if got := load(t, s, "web").Desired.Deletion; got.Grace != test.want || !got.RequestedAt.Equal(d.RequestedAt) {
+		if got := load(t, s, "web").Desired.Deletion; !got.RequestedAt.Add(got.Grace).Equal(d.RequestedAt.Add(test.want)) {
 			t.Errorf("grace %v asked for: %+v", test.grace, got)
 		}
 	}
