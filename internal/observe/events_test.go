@@ -184,7 +184,7 @@ func TestFailedLookIsTakenAgainWithItsHint(t *testing.T) {
 				if got := r.stored(c.ID); got.State != pod.RunRunning {
 					r.Fatalf("the store has it as %s already", got.State)
 				}
-				r.pass(5 * time.Second)
+				r.pass(8 * time.Second)
 				if got := r.stored(c.ID); got.State != pod.RunExited || got.EndCause != pod.CauseUser {
 					r.Errorf("stored as %s, ended for %q", got.State, got.EndCause)
 				}

@@ -15,8 +15,34 @@ const imagesKey = "images"
 // parallelInspects bounds what a burst of events may ask of Podman at a time.
 const parallelInspects = 4
 
-// retryDelay is the pause after a call that failed for a reason that passes.
-const retryDelay = time.Second
+// A look that failed is tried again after a pause, which doubles while it fails.
+const (
+	retryMin    = time.Second
+	retryMax    = time.Minute
+	retryRelist = 5 * time.Second // at most, for a listing
+)
+
+// trouble is a look that failed the last time.
+type trouble struct {
+	delay time.Duration // until it is tried again
+	told  bool          // it was logged
+}
+
+// storeFailure marks a failure of the store, which says nothing of Podman.
+type storeFailure struct{ error }
+
+func (f storeFailure) Unwrap() error { return f.error }
+
+func (o *Observer) observe(ctx context.Context, f pod.Facts) error {
+	return ofStore(o.o.Store.Observe(ctx, f))
+}
+
+func ofStore(err error) error {
+	if err == nil {
+		return nil
+	}
+	return storeFailure{err}
+}
 
 // inspect looks at what events named, until ctx ends. Nothing is looked at twice
 // at a time, and what hangs holds up nothing else.
@@ -78,26 +104,57 @@ func (o *Observer) attend(ctx context.Context, id string, slots chan struct{}) {
 	if ctx.Err() != nil {
 		return
 	}
-	o.report(id, err)
+	delay, back := o.report(id, err)
 	if err != nil {
-		wait(ctx, retryDelay)
+		wait(ctx, delay, back)
 		o.claim(id) // has it looked at again once it is released
 	}
 }
 
-// report logs a failure that is news. While Podman is away, everything fails.
-func (o *Observer) report(id string, err error) {
-	news := err != nil && o.Health() == nil
+// report notes how a look went. It returns how long to wait for another try, and
+// what ends that wait.
+func (o *Observer) report(id string, err error) (delay time.Duration, back <-chan struct{}) {
+	var ofStore storeFailure
+	unstored := errors.As(err, &ofStore)
+	if id == relistKey && !unstored {
+		o.note(&o.listing, err)
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	was := o.failing[id]
+	if err == nil {
+		delete(o.failing, id)
+		if was.told {
+			o.o.Log.Info("what could not be observed can be again", "of", look(id))
+		}
+		return 0, nil
+	}
+	now := trouble{delay: min(max(2*was.delay, retryMin), retryMax), told: true}
 	if id == relistKey {
-		news = o.note(&o.listing, err)
+		now.delay = min(now.delay, retryRelist)
 	}
 	switch {
-	case news && err != nil:
-		o.o.Log.Warn("Podman can't be observed; trying again", "id", id, "err", err)
-	case err != nil:
-		o.o.Log.Debug("Podman still can't be observed", "id", id, "err", err)
-	case news:
-		o.o.Log.Info("Podman can be observed")
+	case was.told:
+	case unstored:
+		o.o.Log.Warn("what Podman has can't be stored; trying again", "of", look(id), "err", err)
+	case o.stream == nil:
+		o.o.Log.Warn("Podman can't be observed; trying again", "of", look(id), "err", err)
+	default:
+		now.told = false // that Podman is away was logged, and so everything fails
+	}
+	o.failing[id] = now
+	return now.delay, o.back
+}
+
+// look names what is looked at.
+func look(id string) string {
+	switch id {
+	case relistKey:
+		return "everything"
+	case imagesKey:
+		return "images"
+	default:
+		return id
 	}
 }
 
@@ -120,7 +177,7 @@ func (o *Observer) listImages(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return o.o.Store.ObserveImages(ctx, images)
+	return ofStore(o.o.Store.ObserveImages(ctx, images))
 }
 
 // look asks Podman about one ID and writes the answer. What the store has
@@ -141,7 +198,7 @@ func (o *Observer) lookAt(ctx context.Context, id string, h hint) error {
 	case id == imagesKey:
 		return o.listImages(ctx)
 	case h.sandbox && h.kind == pod.EventRemoved:
-		return o.o.Store.Observe(ctx, pod.Facts{GoneSandboxes: []pod.Gone{{ID: id}}})
+		return o.observe(ctx, pod.Facts{GoneSandboxes: []pod.Gone{{ID: id}}})
 	case h.sandbox:
 		stored, err := o.o.Store.Sandbox(ctx, id)
 		if err == nil && knownSandbox(stored, h) {
@@ -149,11 +206,11 @@ func (o *Observer) lookAt(ctx context.Context, id string, h hint) error {
 		}
 		return o.lookAtSandbox(ctx, id)
 	case h.kind == pod.EventRemoved:
-		return o.o.Store.Observe(ctx, pod.Facts{GoneContainers: []pod.Gone{{ID: id}}})
+		return o.observe(ctx, pod.Facts{GoneContainers: []pod.Gone{{ID: id}}})
 	}
 	stored, err := o.o.Store.Container(ctx, id)
 	if err != nil && !errors.Is(err, pod.NotFound) {
-		return err
+		return ofStore(err)
 	}
 	if err == nil && !h.user && known(stored, h) {
 		return nil
@@ -166,7 +223,7 @@ func (o *Observer) lookAtContainer(ctx context.Context, id string, h hint) error
 	c, err := o.o.Runtime.InspectContainer(ctx, id)
 	switch {
 	case errors.Is(err, pod.NotFound):
-		return o.o.Store.Observe(ctx, pod.Facts{GoneContainers: []pod.Gone{{ID: id}}})
+		return o.observe(ctx, pod.Facts{GoneContainers: []pod.Gone{{ID: id}}})
 	case err != nil:
 		return err
 	case c.Kind == pod.KindSandbox:
@@ -175,7 +232,7 @@ func (o *Observer) lookAtContainer(ctx context.Context, id string, h hint) error
 	if h.user && !c.State.Live() {
 		c.EndCause, c.EndDetail = pod.CauseUser, "stopped in Podman"
 	}
-	return o.o.Store.Observe(ctx, pod.Facts{Containers: []pod.Container{c}, AsOf: asOf})
+	return o.observe(ctx, pod.Facts{Containers: []pod.Container{c}, AsOf: asOf})
 }
 
 // known reports whether the event says no more than what is stored.
@@ -184,22 +241,23 @@ func known(c pod.Container, h hint) bool {
 	case pod.EventCreated:
 		return true
 	case pod.EventStarted:
-		return startKnown(c.StartedAt, h)
+		return startKnown(c.StartedAt, h.at)
 	case pod.EventDied:
-		return c.State == pod.RunExited
+		return c.State == pod.RunExited && (h.started.IsZero() || startKnown(c.StartedAt, h.started))
 	default:
 		return false
 	}
 }
 
 func knownSandbox(b pod.Sandbox, h hint) bool {
-	return h.kind == pod.EventCreated || (h.kind == pod.EventStarted && startKnown(b.StartedAt, h))
+	return h.kind == pod.EventCreated || (h.kind == pod.EventStarted && startKnown(b.StartedAt, h.at))
 }
 
-// startKnown reports whether the event is about the start that is stored: it
-// follows within a second.
-func startKnown(startedAt time.Time, h hint) bool {
-	return !startedAt.IsZero() && !h.at.After(startedAt.Add(time.Second))
+// startKnown reports whether an event is about the start that is stored: it is
+// within a second of it. One that is farther off is another start, though it may
+// seem earlier: the clock may have been set back.
+func startKnown(startedAt, event time.Time) bool {
+	return !startedAt.IsZero() && event.Sub(startedAt).Abs() <= time.Second
 }
 
 func (o *Observer) lookAtSandbox(ctx context.Context, id string) error {
@@ -207,9 +265,9 @@ func (o *Observer) lookAtSandbox(ctx context.Context, id string) error {
 	b, err := o.o.Runtime.InspectSandbox(ctx, id)
 	switch {
 	case errors.Is(err, pod.NotFound):
-		return o.o.Store.Observe(ctx, pod.Facts{GoneSandboxes: []pod.Gone{{ID: id}}})
+		return o.observe(ctx, pod.Facts{GoneSandboxes: []pod.Gone{{ID: id}}})
 	case err != nil:
 		return err
 	}
-	return o.o.Store.Observe(ctx, pod.Facts{Sandboxes: []pod.Sandbox{b}, AsOf: asOf})
+	return o.observe(ctx, pod.Facts{Sandboxes: []pod.Sandbox{b}, AsOf: asOf})
 }

@@ -40,7 +40,10 @@ const relistKey = ""
 // Delays before the stream is opened again.
 const (
 	reopenMin = 100 * time.Millisecond
-	reopenMax = 5 * time.Second
+	reopenMax = time.Second
+	// steady is how long a stream has to have been open for the next to be
+	// opened at once.
+	steady = 5 * time.Second
 )
 
 // Observer follows one runtime.
@@ -60,14 +63,22 @@ type Observer struct {
 	// listingSince is when the listing that is under way began; zero: none is.
 	listingSince time.Time
 	listed       bool // once at least
+	// outages counts how often Podman was found to give no answer, the start of
+	// the agent included, and ended how many of these a listing has put an end to.
+	outages, ended int
+	// back is closed, and made anew, when the stream opens.
+	back chan struct{}
+	// failing has the looks that failed the last time.
+	failing map[string]trouble
 }
 
 // hint is what the events since an ID was last looked at said of it.
 type hint struct {
 	kind    pod.EventKind
 	at      time.Time
-	user    bool // someone asked Podman to stop or kill it
-	sandbox bool // the ID is a Podman pod's
+	started time.Time // of the latest start among them
+	user    bool      // someone asked Podman to stop or kill it
+	sandbox bool      // the ID is a Podman pod's
 }
 
 // New makes an observer; Run starts it.
@@ -77,6 +88,7 @@ func New(o Options) *Observer {
 	}
 	return &Observer{
 		o: o, synced: make(chan struct{}), hints: map[string]hint{}, busy: map[string]bool{},
+		back: make(chan struct{}), failing: map[string]trouble{},
 		stream:  &pod.Error{Class: pod.Unavailable, Op: "follow Podman's events", Err: errors.New("not connected yet")},
 		listing: &pod.Error{Class: pod.Unavailable, Op: "observe Podman", Err: errors.New("not listed yet")},
 	}
@@ -138,21 +150,23 @@ func (o *Observer) Run(ctx context.Context) error {
 		if o.note(&o.stream, err) {
 			o.o.Log.Warn("Podman's event stream broke; opening it again", "err", err)
 		}
-		if time.Since(opened) > reopenMax {
+		if time.Since(opened) > steady {
 			delay = reopenMin
 		}
-		wait(ctx, delay)
+		wait(ctx, delay, nil)
 		delay = min(2*delay, reopenMax)
 	}
 	wg.Wait()
 	return nil
 }
 
-func wait(ctx context.Context, d time.Duration) {
+// wait ends early when the channel is closed.
+func wait(ctx context.Context, d time.Duration, early <-chan struct{}) {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-ctx.Done():
+	case <-early:
 	case <-t.C:
 	}
 }
@@ -161,12 +175,20 @@ func wait(ctx context.Context, d time.Duration) {
 func (o *Observer) opened() {
 	o.note(&o.stream, nil)
 	o.Resync()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.outages++
+	close(o.back)
+	o.back = make(chan struct{})
 }
 
 // note keeps the latest outcome, and reports whether it is news.
 func (o *Observer) note(last *error, err error) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if err != nil {
+		o.outages++
+	}
 	news := (*last == nil) != (err == nil)
 	*last = err
 	return news
@@ -184,6 +206,9 @@ func (o *Observer) event(e pod.RuntimeEvent) {
 	h := o.hints[id]
 	h.user = h.user || e.Kind == pod.EventStopped
 	h.kind, h.at, h.sandbox = e.Kind, e.At, e.SandboxID != ""
+	if e.Kind == pod.EventStarted {
+		h.started = e.At
+	}
 	o.hints[id] = h
 	o.mu.Unlock()
 	o.dirty.Add(id)
@@ -203,6 +228,9 @@ func (o *Observer) giveBack(id string, h hint) {
 	defer o.mu.Unlock()
 	if newer, ok := o.hints[id]; ok {
 		newer.user = newer.user || h.user
+		if newer.started.IsZero() {
+			newer.started = h.started
+		}
 		h = newer
 	}
 	o.hints[id] = h

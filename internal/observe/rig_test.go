@@ -39,6 +39,7 @@ type rig struct {
 	stop     func()
 	rebooted atomic.Bool
 	image    string
+	log      logBook
 }
 
 func inBubble(t *testing.T, test func(r *rig)) {
@@ -74,7 +75,7 @@ func newRig(t *testing.T) *rig {
 func (r *rig) start() {
 	ctx, cancel := context.WithCancel(r.Context())
 	r.observer = observe.New(observe.Options{
-		Runtime: r.fake, Store: r.store, Log: slog.New(slog.DiscardHandler), Relist: relist, Rebooted: r.rebooted.Load,
+		Runtime: r.fake, Store: r.store, Log: slog.New(slog.NewTextHandler(&r.log, nil)), Relist: relist, Rebooted: r.rebooted.Load,
 	})
 	var running sync.WaitGroup
 	running.Go(func() {
