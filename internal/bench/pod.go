@@ -13,17 +13,16 @@ import (
 
 const image = "docker.io/library/busybox:latest"
 
-var containers = []string{"a", "b"}
-
 // podFiles is one pod to be started: its manifest, and the FIFOs through which
 // its containers say that they run.
 type podFiles struct {
-	name string
-	dir  string // holds a FIFO for each container; mounted at /sync
+	name       string
+	containers []string
+	dir        string // holds a FIFO for each container; mounted at /sync
 }
 
-func newPodFiles(root, name string) (podFiles, error) {
-	p := podFiles{name: name, dir: filepath.Join(root, name)}
+func newPodFiles(root, name string, containers ...string) (podFiles, error) {
+	p := podFiles{name: name, containers: containers, dir: filepath.Join(root, name)}
 	if err := os.MkdirAll(p.dir, 0o755); err != nil {
 		return p, err
 	}
@@ -44,7 +43,7 @@ func (p podFiles) command(container string) []string {
 func (p podFiles) manifest() []byte {
 	var b strings.Builder
 	fmt.Fprintf(&b, "apiVersion: v1\nkind: Pod\nmetadata:\n  name: %s\nspec:\n  containers:\n", p.name)
-	for _, c := range containers {
+	for _, c := range p.containers {
 		cmd := p.command(c)
 		fmt.Fprintf(&b, "  - name: %s\n    image: %s\n    imagePullPolicy: IfNotPresent\n    command: [%q, %q]\n    args: [%q]\n", c, image, cmd[0], cmd[1], cmd[2])
 		fmt.Fprintf(&b, "    volumeMounts:\n    - {name: sync, mountPath: /sync}\n")
@@ -55,8 +54,8 @@ func (p podFiles) manifest() []byte {
 
 // running answers once every container has written into its FIFO.
 func (p podFiles) running(ctx context.Context) <-chan error {
-	each := make(chan error, len(containers))
-	for _, c := range containers {
+	each := make(chan error, len(p.containers))
+	for _, c := range p.containers {
 		go func() {
 			f, err := os.OpenFile(filepath.Join(p.dir, c), os.O_RDWR, 0) // opening for reading alone would wait for a writer
 			if err != nil {
@@ -77,7 +76,7 @@ func (p podFiles) running(ctx context.Context) <-chan error {
 	all := make(chan error, 1)
 	go func() {
 		var first error
-		for range containers {
+		for range p.containers {
 			if err := <-each; err != nil && first == nil {
 				first = err
 			}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -15,10 +16,13 @@ import (
 // rawPodman makes the fewest API calls that start the same pod, in the best
 // order found: the pod; its infra container started while the two others are
 // created; those two started at the same time.
-type rawPodman struct{ http *http.Client }
+type rawPodman struct {
+	socket string
+	http   *http.Client
+}
 
 func newRawPodman(socket string) *rawPodman {
-	return &rawPodman{http: &http.Client{Transport: &http.Transport{
+	return &rawPodman{socket: socket, http: &http.Client{Transport: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
 		},
@@ -32,12 +36,12 @@ func (r *rawPodman) start(ctx context.Context, p podFiles) error {
 	if err := r.call(ctx, http.MethodPost, "/pods/create", map[string]any{"name": p.name, "infra_name": infra, "hostname": p.name}, &made); err != nil {
 		return err
 	}
-	ids := make([]string, len(containers))
+	ids := make([]string, len(p.containers))
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
 		return r.call(gctx, http.MethodPost, "/containers/"+infra+"/start", nil, nil)
 	})
-	for i, c := range containers {
+	for i, c := range p.containers {
 		g.Go(func() error { return r.create(gctx, p, made.ID, c, &ids[i]) })
 	}
 	if err := g.Wait(); err != nil {
@@ -63,8 +67,60 @@ func (r *rawPodman) create(ctx context.Context, p podFiles, pod, container strin
 	return err
 }
 
+// remove ends the containers side by side, then removes the pod with what is
+// left of it: in one call Podman would end one after the other.
 func (r *rawPodman) remove(ctx context.Context, p podFiles) error {
+	g, gctx := errgroup.WithContext(ctx)
+	for _, c := range p.containers {
+		g.Go(func() error {
+			return r.call(gctx, http.MethodPost, "/containers/"+p.name+"-"+c+"/stop?timeout=30", nil, nil)
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
 	return r.call(ctx, http.MethodDelete, "/pods/"+p.name+"?force=true&timeout=0", nil, nil)
+}
+
+// startIn makes and starts one more container in a pod that runs.
+func (r *rawPodman) startIn(ctx context.Context, p podFiles, container string) error {
+	var id string
+	if err := r.create(ctx, p, p.name, container, &id); err != nil {
+		return err
+	}
+	return r.call(ctx, http.MethodPost, "/containers/"+id+"/start", nil, nil)
+}
+
+// container is what the bench reads of an inspection.
+type container struct {
+	ID            string
+	IsInfra       bool
+	OCIConfigPath string
+	State         struct {
+		Pid       int
+		StartedAt string
+	}
+	NetworkSettings struct{ SandboxKey string }
+}
+
+// inspect lists the containers of the pods that the filter selects, the infra
+// containers among them.
+func (r *rawPodman) inspect(ctx context.Context, filter string) ([]container, error) {
+	var pods []struct{ Containers []struct{ Id string } }
+	if err := r.call(ctx, http.MethodGet, "/pods/json?filters="+url.QueryEscape(filter), nil, &pods); err != nil {
+		return nil, err
+	}
+	var found []container
+	for _, p := range pods {
+		for _, c := range p.Containers {
+			var one container
+			if err := r.call(ctx, http.MethodGet, "/containers/"+c.Id+"/json", nil, &one); err != nil {
+				return nil, err
+			}
+			found = append(found, one)
+		}
+	}
+	return found, nil
 }
 
 func (r *rawPodman) call(ctx context.Context, method, path string, in, out any) error {

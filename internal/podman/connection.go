@@ -21,10 +21,15 @@ const (
 	idleTimeout     = time.Minute
 )
 
-func newTransport(socket string) *http.Transport {
+// newTransport has every connection shown to dialed.
+func newTransport(socket string, dialed func(net.Conn)) *http.Transport {
 	return &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "unix", socket)
+			c, err := new(net.Dialer).DialContext(ctx, "unix", socket)
+			if err == nil {
+				dialed(c)
+			}
+			return c, err
 		},
 		DisableCompression:  true,
 		MaxIdleConns:        idleConnections,

@@ -3,11 +3,13 @@ package podman_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -43,6 +45,7 @@ func TestPodman(t *testing.T) {
 		{"containers are made as they are asked for", settings},
 		{"containers get their grace side by side", sideBySide},
 		{"an end is told at once and known from then on", endTold},
+		{"a container without its monitor ends too", unmonitored},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -301,4 +304,35 @@ func endTold(b *bench) {
 		}
 		b.must(b.driver.RemoveContainer(b.Context(), c.ID))
 	}
+}
+
+// unmonitored: without its monitor Podman takes a container to run for ever.
+func unmonitored(b *bench) {
+	box := b.start()
+	c := b.run(b.spec(box, "a", "/bin/sleep", "1000"))
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", c.PID))
+	b.must(err)
+	monitor, err := strconv.Atoi(strings.Fields(string(status[strings.LastIndexByte(string(status), ')')+1:]))[1]) // the parent: proc(5)
+	b.must(err)
+	b.must(syscall.Kill(monitor, syscall.SIGKILL))
+	b.must(syscall.Kill(c.PID, syscall.SIGKILL))
+	for deadline := time.Now().Add(time.Minute); ; {
+		now, err := b.driver.InspectContainer(b.Context(), c.ID)
+		b.must(err)
+		_, listed, err := b.driver.List(b.Context())
+		b.must(err)
+		i := slices.IndexFunc(listed, func(l pod.Container) bool { return l.ID == c.ID })
+		if now.State == pod.RunExited {
+			if now.ExitCode != 137 || now.EndDetail == "" || now.FinishedAt.IsZero() || listed[i].State != pod.RunExited {
+				b.Errorf("it ended as %#v, and is listed as %#v", now, listed[i])
+			}
+			break
+		}
+		if time.Now().After(deadline) {
+			b.Fatalf("it is still %s", now.State)
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+	b.must(b.driver.RemoveContainer(b.Context(), c.ID))
+	b.must(b.driver.RemoveSandbox(b.Context(), box.ID, 0))
 }

@@ -2,8 +2,13 @@ package podman
 
 import (
 	"errors"
+	"fmt"
+	"io/fs"
+	"net"
 	"os"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -13,11 +18,14 @@ import (
 
 // exits follows the processes of running containers. The kernel tells of an end
 // at once; Podman's event comes from the process that cleans up after it, some
-// 100 ms later. Where the kernel can't be asked (no pidfd, another PID
-// namespace), that event is what there is.
+// 100 ms later, and never if the container's monitor died first.
 //
 // It owns a goroutine for each container that runs, ended by close.
 type exits struct {
+	// apart: Podman's process IDs mean nothing here, since the agent runs in a
+	// PID namespace of its own. Podman's events are all there is then.
+	apart atomic.Bool
+
 	mu        sync.Mutex
 	processes map[string]*process // by container ID
 	followers map[*func(pod.RuntimeEvent)]struct{}
@@ -29,31 +37,63 @@ type exits struct {
 type process struct {
 	pid    int
 	handle *os.File // nil once it has ended
+	// ended is when it was found to have ended; zero before.
+	ended time.Time
 	// expected: the driver is ending it, and will say so itself.
 	expected bool
+	reminder *time.Timer
+}
+
+// monitorGrace is how long a container's monitor is given to write down how it
+// ended. A busy machine needs seconds; one that is dead never does.
+const monitorGrace = 10 * time.Second
+
+// dialed learns from a connection to Podman whether the two see the same
+// processes: the kernel gives 0 for a peer that can't be seen.
+func (e *exits) dialed(c net.Conn) {
+	raw, err := c.(*net.UnixConn).SyscallConn()
+	if err != nil {
+		return
+	}
+	_ = raw.Control(func(fd uintptr) {
+		peer, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+		e.apart.Store(err == nil && peer.Pid == 0)
+	})
 }
 
 // follow waits for the end of a container's process, once.
 func (e *exits) follow(id string, pid int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if p := e.processes[id]; e.closed || pid <= 0 || p != nil && p.pid == pid {
+	if p := e.processes[id]; e.closed || e.apart.Load() || pid <= 0 || p != nil && p.pid == pid {
 		return
 	}
 	e.forgetLocked(id)
 	fd, err := unix.PidfdOpen(pid, unix.PIDFD_NONBLOCK)
-	switch {
-	case errors.Is(err, unix.ESRCH):
-		e.processes[id] = &process{pid: pid}
-		e.tell(id)
-		return
-	case err != nil:
+	if err != nil && !errors.Is(err, unix.ESRCH) {
 		return
 	}
-	p := &process{pid: pid, handle: os.NewFile(uintptr(fd), "pidfd")}
+	p := &process{pid: pid}
 	e.processes[id] = p
+	if err == nil {
+		p.handle = os.NewFile(uintptr(fd), "pidfd")
+	}
+	if err != nil || !belongs(pid, id) {
+		e.endLocked(id, p)
+		return
+	}
 	handle := p.handle
 	e.waiting.Go(func() { e.await(id, p, handle) })
+}
+
+// belongs reports whether a process is of the container, and not of another
+// program that was given its ID since: Podman names control groups so.
+func belongs(pid int, id string) bool {
+	groups, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+	if err != nil {
+		return !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ESRCH)
+	}
+	return strings.Contains(string(groups), id)
 }
 
 // await returns when the process has ended or its handle was closed.
@@ -67,14 +107,29 @@ func (e *exits) await(id string, p *process, handle *os.File) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if err != nil || e.processes[id] != p {
-		return
+	if err == nil && e.processes[id] == p {
+		e.endLocked(id, p)
 	}
-	_ = p.handle.Close()
-	p.handle = nil
+}
+
+// endLocked tells of an end, and once more when Podman should know of it: if it
+// does not, nobody will say how the process ended.
+func (e *exits) endLocked(id string, p *process) {
+	if p.handle != nil {
+		_ = p.handle.Close()
+		p.handle = nil
+	}
+	p.ended = time.Now()
 	if !p.expected {
 		e.tell(id)
 	}
+	p.reminder = time.AfterFunc(monitorGrace, func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if e.processes[id] == p {
+			e.tell(id)
+		}
+	})
 }
 
 func (e *exits) tell(id string) {
@@ -110,12 +165,16 @@ func (e *exits) expect(id string) (done func()) {
 	return func() { set(false) }
 }
 
-// ended reports whether a container that ran with this process runs no more.
-func (e *exits) ended(id string, pid int) bool {
+// ended is when a container that ran with this process was found to run no more;
+// zero: it runs, or is not followed. final says that Podman would know by now.
+func (e *exits) ended(id string, pid int) (at time.Time, final bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	p := e.processes[id]
-	return p != nil && p.pid == pid && p.handle == nil
+	if p == nil || p.pid != pid || p.ended.IsZero() {
+		return time.Time{}, false
+	}
+	return p.ended, time.Since(p.ended) >= monitorGrace
 }
 
 func (e *exits) forget(id string) {
@@ -125,8 +184,15 @@ func (e *exits) forget(id string) {
 }
 
 func (e *exits) forgetLocked(id string) {
-	if p := e.processes[id]; p != nil && p.handle != nil {
+	p := e.processes[id]
+	if p == nil {
+		return
+	}
+	if p.handle != nil {
 		_ = p.handle.Close()
+	}
+	if p.reminder != nil {
+		p.reminder.Stop()
 	}
 	delete(e.processes, id)
 }
@@ -142,8 +208,37 @@ func (e *exits) close() {
 }
 
 // Pauses between looks at a container that has ended, until Podman knows it too:
-// conmon writes the exit code down right after the end.
+// its monitor writes the exit code down right after the end.
 const (
 	lagFirst = 2 * time.Millisecond
 	lagLast  = 64 * time.Millisecond
 )
+
+// unmonitored is why a container counts as ended that Podman believes to run.
+const unmonitored = "its monitor (conmon) died before it did: how it ended is not known"
+
+// settle has a container that Podman believes to run end once its process is
+// known to be gone and nobody will say how it ended.
+func (d *Driver) settle(c *pod.Container) {
+	if !c.State.Live() {
+		d.exits.forget(c.ID)
+		return
+	}
+	d.exits.follow(c.ID, c.PID)
+	if at, final := d.exits.ended(c.ID, c.PID); final {
+		c.State, c.PID, c.ExitCode, c.FinishedAt = pod.RunExited, 0, killed, normalize(at)
+		c.EndCause, c.EndDetail = pod.CauseExit, unmonitored
+	}
+}
+
+// settleSandbox is settle for the infra container with this process.
+func (d *Driver) settleSandbox(b *pod.Sandbox, pid int) {
+	if !b.State.Live() {
+		d.exits.forget(b.InfraID)
+		return
+	}
+	d.exits.follow(b.InfraID, pid)
+	if at, final := d.exits.ended(b.InfraID, pid); final {
+		b.State, b.IPs, b.ExitedAt = pod.RunExited, nil, normalize(at)
+	}
+}

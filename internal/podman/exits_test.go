@@ -10,6 +10,15 @@ import (
 	"podstead.io/podstead/internal/pod"
 )
 
+// member stands for the ID of a container that the tests' own processes are in:
+// it is in the name of every control group.
+const member = "/"
+
+func hasEnded(e *exits, id string, pid int) bool {
+	at, _ := e.ended(id, pid)
+	return !at.IsZero()
+}
+
 func newExits(t *testing.T) (e *exits, told chan string) {
 	defer goleak.IgnoreCurrent()
 	e = &exits{processes: map[string]*process{}, followers: map[*func(pod.RuntimeEvent)]struct{}{}}
@@ -45,19 +54,19 @@ func startSleep(t *testing.T) (pid int, kill func()) {
 func TestEndIsTold(t *testing.T) {
 	e, told := newExits(t)
 	pid, kill := startSleep(t)
-	e.follow("c1", pid)
-	e.follow("c1", pid) // a second look at the same run
-	if e.ended("c1", pid) {
+	e.follow(member, pid)
+	e.follow(member, pid) // a second look at the same run
+	if hasEnded(e, member, pid) {
 		t.Fatal("it is said to have ended while it runs")
 	}
 	kill()
-	if id := <-told; id != "c1" {
+	if id := <-told; id != member {
 		t.Fatalf("told of %q", id)
 	}
-	if !e.ended("c1", pid) || e.ended("c1", pid+1) {
+	if !hasEnded(e, member, pid) || hasEnded(e, member, pid+1) {
 		t.Fatal("its run has ended, and no other")
 	}
-	e.follow("c1", pid) // what Podman still calls running is not told again
+	e.follow(member, pid) // what Podman still calls running is not told again
 	if len(told) > 0 {
 		t.Fatalf("told twice of %q", <-told)
 	}
@@ -67,8 +76,8 @@ func TestEndBeforeItWasFollowed(t *testing.T) {
 	e, told := newExits(t)
 	pid, kill := startSleep(t)
 	kill()
-	e.follow("c1", pid)
-	if id := <-told; id != "c1" {
+	e.follow(member, pid)
+	if id := <-told; id != member {
 		t.Fatalf("told of %q", id)
 	}
 }
@@ -76,15 +85,15 @@ func TestEndBeforeItWasFollowed(t *testing.T) {
 func TestExpectedEndIsNotTold(t *testing.T) {
 	e, told := newExits(t)
 	pid, kill := startSleep(t)
-	e.follow("c1", pid)
-	done := e.expect("c1")
+	e.follow(member, pid)
+	done := e.expect(member)
 	kill()
 	e.waiting.Wait()
 	done()
 	if len(told) > 0 {
 		t.Fatalf("told of %q", <-told)
 	}
-	if !e.ended("c1", pid) {
+	if !hasEnded(e, member, pid) {
 		t.Fatal("an end that was expected is not known")
 	}
 }
@@ -92,11 +101,23 @@ func TestExpectedEndIsNotTold(t *testing.T) {
 func TestForgottenIsNotTold(t *testing.T) {
 	e, told := newExits(t)
 	pid, kill := startSleep(t)
-	e.follow("c1", pid)
-	e.forget("c1")
+	e.follow(member, pid)
+	e.forget(member)
 	e.waiting.Wait()
 	kill()
-	if len(told) > 0 || e.ended("c1", pid) {
+	if len(told) > 0 || hasEnded(e, member, pid) {
 		t.Fatal("a forgotten process is followed")
+	}
+}
+
+// TestOtherProgramIsNotTheContainer: process IDs are given again, after a boot
+// above all.
+func TestOtherProgramIsNotTheContainer(t *testing.T) {
+	e, told := newExits(t)
+	pid, _ := startSleep(t)
+	const id = "5e1c04a1d7"
+	e.follow(id, pid)
+	if got := <-told; got != id || !hasEnded(e, id, pid) {
+		t.Fatalf("told of %q", got)
 	}
 }

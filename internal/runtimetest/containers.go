@@ -60,6 +60,9 @@ func (f *Fake) StartContainer(ctx context.Context, id string) (pod.Container, er
 			return c.Container, nil
 		case !f.sandboxes[c.SandboxID].State.Live():
 			return pod.Container{}, refuse(pod.Conflict, k.Op, id, "the infra container does not run")
+		case k.fault.CutOff:
+			c.script.Broken = "a container of that ID exists"
+			return pod.Container{}, refuse(pod.Unavailable, k.Op, id, "the runtime died")
 		case c.script.Broken != "":
 			return c.Container, refuse(pod.Invalid, k.Op, c.Name, c.script.Broken)
 		}

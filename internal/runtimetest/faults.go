@@ -28,6 +28,9 @@ type Fault struct {
 	Applied bool
 	// Lie: it reports success and changes nothing.
 	Lie bool
+	// CutOff: the runtime dies while it starts a container, and knows of it
+	// afterwards only that it can't be started.
+	CutOff bool
 	// Silent: no event reports what it does.
 	Silent bool
 	// DieAfter is when the process that it started is killed; 0: not.
