@@ -78,6 +78,7 @@ func (t *ReadTx) mustWant(key pod.Key) (podRow, error) {
 
 // syncPlan is what a sync does to the pods and rejections of its source.
 type syncPlan struct {
+	set                pod.SourceSet
 	create, edit, move []pod.Submission
 	remove             []wantedPod
 	rejections         []rejection
@@ -87,7 +88,7 @@ type syncPlan struct {
 // planSync compares what a source wants with the wanted rows of all sources.
 // refused are the source's rejections so far.
 func planSync(src pod.Source, set pod.SourceSet, wanted map[pod.Key]wantedPod, refused []rejection) syncPlan {
-	var p syncPlan
+	p := syncPlan{set: set}
 	for _, r := range set.Rejections {
 		p.rejections = append(p.rejections, rejection{Rejection: r})
 	}
@@ -186,7 +187,8 @@ func (p *syncPlan) keepWaiting(set pod.SourceSet, taken map[pod.Key]bool, wanted
 // which the set speaks. Pods that are missing from the set are deleted, those of
 // incomplete units aside; names that another source owns become rejections and
 // take over when the owner goes. Finding all as before writes nothing. A set of
-// some units costs what they hold, however much else is wanted.
+// some units costs what they hold, however much else is wanted, and only a whole
+// one makes the source a synced one.
 func (s *Store) SyncSource(ctx context.Context, src pod.Source, set pod.SourceSet) (pod.SyncResult, error) {
 	var result pod.SyncResult
 	err := s.Write(ctx, "sync source "+src.ID, func(t *WriteTx) error {
@@ -205,13 +207,23 @@ func (s *Store) SyncSource(ctx context.Context, src pod.Source, set pod.SourceSe
 	if err != nil {
 		return pod.SyncResult{}, err
 	}
-	s.synced(src.ID)
+	if set.Units == nil {
+		s.synced(src.ID)
+	}
 	return result, nil
+}
+
+// removal says how a source came to want a pod no more.
+func (p syncPlan) removal(w wantedPod) string {
+	if slices.Contains(p.set.Gone, w.Unit) {
+		return w.Unit + " was removed"
+	}
+	return "it was removed from " + w.Place
 }
 
 func (s *Store) applySync(t *WriteTx, src pod.Source, p syncPlan, refused []rejection) error {
 	changed := len(p.create)+len(p.edit)+len(p.move)+len(p.remove) > 0
-	known, err := t.ensureSource(src, true)
+	known, err := t.ensureSource(src, p.set.Units == nil)
 	if err != nil {
 		return err
 	}
@@ -229,7 +241,7 @@ func (s *Store) applySync(t *WriteTx, src pod.Source, p syncPlan, refused []reje
 		if err != nil {
 			return err
 		}
-		if err := s.deletePod(t, row, nil, pod.CauseSource, fmt.Sprintf("it was removed from %s", w.Place)); err != nil {
+		if err := s.deletePod(t, row, nil, pod.CauseSource, p.removal(w)); err != nil {
 			return err
 		}
 	}

@@ -100,8 +100,31 @@ func TestSyncOfOneUnitIsNotOfAll(t *testing.T) {
 	mustSync(t, s, dirA, set(all...))
 	c.advance(time.Second)
 	edited := submission("p7", withImage("main", "nginx"))
-	r := mustSync(t, s, dirA, pod.SourceSet{Units: []string{"p7.yaml", "p8.yaml"}, Pods: []pod.Submission{edited}})
+	r := mustSync(t, s, dirA, pod.SourceSet{Units: []string{"p7.yaml", "p8.yaml"}, Pods: []pod.Submission{edited}, Gone: []string{"p8.yaml"}})
+	if d := load(t, s, "p8").Desired.Deletion; d == nil || d.Detail != "p8.yaml was removed" {
+		t.Errorf("removed with %+v", d)
+	}
 	if len(r.Updated) != 1 || len(r.Removed) != 1 || r.Removed[0] != key("p8") || len(r.Created)+len(r.Unchanged) > 0 {
 		t.Fatalf("synced as %+v", r)
+	}
+}
+
+// TestUnitsAloneDoNotSync: who told of some units may have others to tell of.
+func TestUnitsAloneDoNotSync(t *testing.T) {
+	s, _ := newStore(t)
+	mustSync(t, s, dirA, pod.SourceSet{Units: []string{"web.yaml"}, Pods: []pod.Submission{submission("web")}})
+	synced := func() (yes bool) {
+		t.Helper()
+		if err := s.Read(t.Context(), func(tx *ReadTx) error { return tx.Get(&yes, `SELECT synced FROM sources WHERE id = ?`, dirA.ID) }); err != nil {
+			t.Fatal(err)
+		}
+		return yes
+	}
+	if synced() {
+		t.Error("some units made the source a synced one")
+	}
+	mustSync(t, s, dirA, set(submission("web")))
+	if !synced() {
+		t.Error("a whole set did not")
 	}
 }
