@@ -47,23 +47,18 @@ func (p *planner) judge() []step {
 		}
 		return steps
 	}
-	blocked, failed := false, false
+	blocked := false
 	for _, dc := range p.want.Containers {
 		s := step{dc: dc, last: p.latest(dc.Name)}
 		switch {
 		case dc.Kind == pod.KindInit && initDone:
-			s.verdict = done
-		case failed:
 			s.verdict = done
 		case blocked:
 			s.verdict = waiting
 			p.stopEarly(&s)
 		default:
 			p.judgeOne(&s)
-			if dc.Kind == pod.KindInit && (s.verdict != done || exitCode(*s.last) != 0) {
-				blocked = true
-				failed = s.verdict == done
-			}
+			blocked = dc.Kind == pod.KindInit && s.verdict != done
 		}
 		steps = append(steps, s)
 	}
@@ -71,19 +66,22 @@ func (p *planner) judge() []step {
 }
 
 // ended reports whether every application container has ended and is not to be
-// restarted.
+// restarted, or an init container has failed for good. What became of the
+// sandbox changes nothing about it.
 func (p *planner) ended() bool {
+	all := true
 	for _, dc := range p.want.Containers {
-		if dc.Kind != pod.KindContainer {
-			continue
-		}
 		c := p.latest(dc.Name)
-		if c == nil || c.Revision != dc.Revision || c.State.Live() || c.State == pod.RunCreated ||
-			wantsRestart(p.want.Pod.Spec.RestartPolicy, dc.Kind, *c) {
-			return false
+		over := c != nil && c.Revision == dc.Revision && !c.State.Live() && c.State != pod.RunCreated &&
+			!wantsRestart(p.want.Pod.Spec.RestartPolicy, dc.Kind, *c)
+		switch {
+		case dc.Kind == pod.KindInit && over && exitCode(*c) != 0:
+			return true
+		case dc.Kind == pod.KindContainer:
+			all = all && over
 		}
 	}
-	return true
+	return all
 }
 
 // stopEarly ends an application container that runs while init containers have

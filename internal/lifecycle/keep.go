@@ -54,8 +54,10 @@ func (p *planner) stopOld(steps []step) map[string][]int {
 	for _, s := range steps {
 		if s.stop != nil {
 			i := p.stop(*s.stop, p.grace(), s.cause, s.detail)
-			t := p.restart(s.dc.Name, s.cause, s.detail, s.attempt)
-			p.out.Actions[i].Then = &t
+			if s.attempt > s.stop.Attempt { // else it is not known yet which is next
+				t := p.restart(s.dc.Name, s.cause, s.detail, s.attempt)
+				p.out.Actions[i].Then = &t
+			}
 			stops[s.dc.Name] = append(stops[s.dc.Name], i)
 		}
 		for _, c := range p.superseded(s) {
@@ -241,7 +243,11 @@ func (p *planner) notice(steps []step) {
 			}
 		case pod.StateSucceeded, pod.StateFailed:
 			if s.verdict == due {
-				p.event(EventRecreate, s.cause, fmt.Sprintf("container %s: %s", s.dc.Name, s.detail))
+				cause, detail := s.cause, s.detail
+				if s.last == nil {
+					cause, detail = pod.CauseSource, "it was added to the manifest"
+				}
+				p.event(EventRecreate, cause, fmt.Sprintf("container %s: %s", s.dc.Name, detail))
 				return
 			}
 		}

@@ -23,7 +23,9 @@ type model struct {
 	// exits maps a container to the code its process ends with at once;
 	// containers not in it keep running.
 	exits map[string]int
-	gone  bool
+	// stopCode is what a process that is told to stop ends with.
+	stopCode int
+	gone     bool
 }
 
 var epoch = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -50,7 +52,7 @@ func newModel(t testing.TB, policy corev1.RestartPolicy, names ...string) *model
 		}
 		d.Containers = append(d.Containers, pod.DesiredContainer{Name: n, Kind: kind, Ordinal: i, Image: "busybox", Revision: 1, Attempt: -1})
 	}
-	return &model{t: t, snap: pod.Snapshot{Desired: d}, now: epoch, exits: map[string]int{}}
+	return &model{t: t, snap: pod.Snapshot{Desired: d}, now: epoch, exits: map[string]int{}, stopCode: 137}
 }
 
 func (m *model) id(prefix string) string {
@@ -68,6 +70,14 @@ func (m *model) tick() time.Time {
 func (m *model) step() Decision {
 	m.t.Helper()
 	d := Next(m.snap, m.now)
+	m.record(d)
+	m.carryOut(d)
+	return d
+}
+
+// record takes the decision into the desired state.
+func (m *model) record(d Decision) {
+	m.t.Helper()
 	want := &m.snap.Desired
 	if d.Event != "" {
 		to, err := FirePod(want.State, d.Event)
@@ -100,8 +110,6 @@ func (m *model) step() Decision {
 			}
 		}
 	}
-	m.carryOut(d)
-	return d
 }
 
 func (m *model) legal(tr pod.Transition) {
@@ -165,7 +173,7 @@ func (m *model) do(a Action) {
 	case OpStartContainer:
 		m.start(m.byName(a.Container, a.Attempt))
 	case OpStopContainer:
-		m.end(m.byID(a.ID), 137, a.Cause)
+		m.end(m.byID(a.ID), m.stopCode, a.Cause)
 	case OpRemoveContainer:
 		m.observe(m.byID(a.ID), nil)
 	case OpForget:

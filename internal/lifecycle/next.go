@@ -271,8 +271,12 @@ func endCause(c pod.Container) pod.Cause {
 	}
 }
 
+// wantsRestart applies the restart policy. It is about ends that a container came
+// to by itself: one that was ended to be replaced is replaced.
 func wantsRestart(policy corev1.RestartPolicy, kind pod.ContainerKind, c pod.Container) bool {
 	switch {
+	case c.EndCause == pod.CauseSource || c.EndCause == pod.CauseAgent:
+		return true
 	case policy == corev1.RestartPolicyNever:
 		return false
 	case policy == corev1.RestartPolicyOnFailure || kind == pod.KindInit:
