@@ -1,12 +1,16 @@
 // Package dir follows the manifests in a directory, or in one file. What goes in
-// is files; what comes out, to the Sink, is the complete set of pods that they
-// want, as soon as a file is written and whenever a full recheck finds another.
+// is files; what comes out, to the Sink, is the pods that they want, as soon as a
+// file is written and whenever a full recheck finds others.
 //
 // Each file is a unit of its own: one that is broken, unreadable or still being
 // written keeps the pods that it had. A directory, or single file, that is
-// missing or can't be read is a failure of the source, and keeps them all. Files
-// are read as kubelet does, every regular file of the directory itself, but for
-// dot files and what editors and package managers leave behind.
+// missing or can't be read is a failure of the source, and keeps them all; so
+// does, for a while, one that has come back without them. Files are read as
+// kubelet does, every regular file of the directory itself, but for dot files and
+// what editors and package managers leave behind.
+//
+// A report about one file costs what that file does, however many others there
+// are: the sink is told of the changed units only.
 //
 // Run owns one goroutine besides its caller's: fsnotify's, which ends with it.
 package dir
@@ -24,8 +28,8 @@ import (
 // Sink takes what a source wants. Both calls may be repeated; a call that fails
 // is.
 type Sink interface {
-	// SyncSource replaces everything that the source wants, but for pods of
-	// incomplete units.
+	// SyncSource replaces everything that the source wants, or that the units do
+	// of which the set speaks, but for pods of incomplete units.
 	SyncSource(ctx context.Context, src pod.Source, set pod.SourceSet) (pod.SyncResult, error)
 	// SourceFailed records that the source can't be read at all. Its pods stay.
 	SourceFailed(ctx context.Context, src pod.Source, reason error) error
@@ -55,7 +59,13 @@ type Directory struct {
 	watch    *watch
 	forced   chan struct{}
 	delivery delivery
+	listed   time.Time // when every file was last looked at
 }
+
+// confirmations is for how many checks a directory that has come back must stay
+// the same before files that it lacks are believed to be gone: a minute with the
+// default frequency.
+const confirmations = 3
 
 // New makes the source; Run starts it.
 func New(o Options) *Directory {
@@ -71,7 +81,7 @@ func New(o Options) *Directory {
 	log := o.Log.With("source", src.ID)
 	return &Directory{
 		source: src, path: path, sink: o.Sink, interval: o.CheckFrequency, log: log,
-		reader: newReader(path, o.Parser, log),
+		reader: newReader(path, o.Parser, confirmations*o.CheckFrequency, log),
 		watch:  newWatch(path, log),
 		forced: make(chan struct{}, 1),
 	}
@@ -96,8 +106,13 @@ func (d *Directory) Run(ctx context.Context) error {
 	var wake wakeup
 	for {
 		// Watching comes first, so that nothing is missed in between.
-		watched := d.watch.arm()
-		found := d.reader.scan(wake.dirty, wake.everything)
+		watched, fresh := d.watch.arm()
+		due := time.Since(d.listed) >= d.interval || d.delivery.reason != ""
+		wake.listing = wake.listing || due || fresh || !watched
+		if wake.listing {
+			d.listed = time.Now()
+		}
+		found := d.reader.scan(wake.look)
 		d.deliver(ctx, found, wake.forced)
 		wake = d.wait(ctx, d.nextCheck(watched, found))
 		if ctx.Err() != nil {
@@ -111,7 +126,7 @@ const blindInterval = time.Second
 
 // nextCheck is how long to wait for a report before looking without one.
 func (d *Directory) nextCheck(watched bool, found findings) time.Duration {
-	next := d.interval
+	next := max(d.interval-time.Since(d.listed), 0)
 	if !watched {
 		next = min(next, blindInterval)
 	}
@@ -126,9 +141,8 @@ func (d *Directory) nextCheck(watched bool, found findings) time.Duration {
 
 // wakeup is why the next check is made.
 type wakeup struct {
-	dirty      map[string]bool // files that were reported
-	everything bool            // trust nothing that was read before
-	forced     bool
+	look
+	forced bool
 }
 
 func (d *Directory) wait(ctx context.Context, timeout time.Duration) wakeup {
@@ -141,14 +155,14 @@ func (d *Directory) wait(ctx context.Context, timeout time.Duration) wakeup {
 		case <-timer.C:
 			return wakeup{}
 		case <-d.forced:
-			return wakeup{everything: true, forced: true}
+			return wakeup{look: look{listing: true, everything: true}, forced: true}
 		case e := <-d.watch.events():
 			if wake, ok := d.watch.drain(e); ok {
 				return wake
 			}
 		case err := <-d.watch.errors():
 			d.log.Warn("reports of changes were lost; checking everything", "error", err)
-			return wakeup{everything: true}
+			return wakeup{look: look{listing: true, everything: true}}
 		}
 	}
 }

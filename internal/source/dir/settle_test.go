@@ -105,7 +105,7 @@ func TestIgnored(t *testing.T) {
 func TestWithoutWatches(t *testing.T) {
 	root := t.TempDir()
 	d := New(Options{Path: root, Parser: manifest.Parser{NodeName: "n"}, CheckFrequency: time.Hour, Log: slog.New(slog.DiscardHandler)})
-	d.delivery.done = true
+	d.delivery.synced, d.delivery.told, d.listed = true, true, time.Now()
 	limit := true
 	d.watch.open = func() (*fsnotify.Watcher, error) {
 		if limit {
@@ -113,19 +113,19 @@ func TestWithoutWatches(t *testing.T) {
 		}
 		return fsnotify.NewWatcher()
 	}
-	if watched := d.watch.arm(); watched {
+	if watched, _ := d.watch.arm(); watched {
 		t.Error("watched")
 	}
 	if next := d.nextCheck(false, findings{}); next != blindInterval {
 		t.Errorf("the next check is in %v", next)
 	}
 	limit = false
-	watched := d.watch.arm()
+	watched, fresh := d.watch.arm()
 	defer d.watch.close()
-	if !watched {
-		t.Error("not watched again")
+	if !watched || !fresh {
+		t.Errorf("watched again %v, from now %v", watched, fresh)
 	}
-	if next := d.nextCheck(watched, findings{}); next != time.Hour {
+	if next := d.nextCheck(watched, findings{}); next < 59*time.Minute {
 		t.Errorf("the next check is in %v", next)
 	}
 }
@@ -145,18 +145,18 @@ func TestDrainIsBounded(t *testing.T) {
 
 func TestRelevant(t *testing.T) {
 	w := newWatch("/etc/podstead/manifests", slog.New(slog.DiscardHandler))
-	for path, want := range map[string]bool{
-		"/etc/podstead/manifests":           true,
-		"/etc/podstead":                     true,
-		"/etc/podstead/manifests/a.yaml":    true,
-		"/etc/podstead/manifests/..data":    true,
-		"/etc/podstead/manifests/a.yaml~":   false,
-		"/etc/podstead/manifests.old":       false,
-		"/etc/podstead/other":               false,
-		"/etc/podstead/manifests/sub/inner": false,
+	for path, want := range map[string]subject{
+		"/etc/podstead/manifests":           aboutTheDirectory,
+		"/etc/podstead":                     aboutTheDirectory,
+		"/etc/podstead/manifests/a.yaml":    aboutAFile,
+		"/etc/podstead/manifests/..data":    aboutFiles,
+		"/etc/podstead/manifests/a.yaml~":   aboutNothing,
+		"/etc/podstead/manifests.old":       aboutNothing,
+		"/etc/podstead/other":               aboutNothing,
+		"/etc/podstead/manifests/sub/inner": aboutNothing,
 	} {
-		if _, ok := w.relevant(path); ok != want {
-			t.Errorf("%s: %v", path, ok)
+		if what, _ := w.relevant(path); what != want {
+			t.Errorf("%s is about %v, want %v", path, what, want)
 		}
 	}
 }

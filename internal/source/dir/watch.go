@@ -45,28 +45,29 @@ func (w *watch) targets() map[string]fs.FileInfo {
 	return targets
 }
 
-// arm watches what is to be watched now, and reports whether changes will be
-// reported.
-func (w *watch) arm() bool {
-	if err := w.rearm(); err != nil {
+// arm watches what is to be watched now. It reports whether changes will be
+// reported, and whether some may not have been until now.
+func (w *watch) arm() (watched, fresh bool) {
+	fresh, err := w.rearm()
+	if err != nil {
 		if !w.blind {
 			w.log.Warn("changes can't be watched, so the source is checked every second; raise fs.inotify.max_user_instances or fs.inotify.max_user_watches", "error", err)
 		}
 		w.blind = true
-		return false
+		return false, true
 	}
 	if w.blind {
 		w.log.Info("changes are watched again")
 	}
 	w.blind = false
-	return true
+	return true, fresh
 }
 
-func (w *watch) rearm() error {
+func (w *watch) rearm() (fresh bool, err error) {
 	if w.notifier == nil {
 		notifier, err := w.open()
 		if err != nil {
-			return err
+			return true, err
 		}
 		w.notifier = notifier
 		clear(w.watched)
@@ -75,21 +76,24 @@ func (w *watch) rearm() error {
 	// watched, is reported by nobody: it is looked for again.
 	for range maxRearms {
 		targets := w.targets()
-		if err := w.follow(targets); err != nil {
-			return err
+		added, err := w.follow(targets)
+		fresh = fresh || added
+		if err != nil {
+			return fresh, err
 		}
 		if maps.EqualFunc(targets, w.targets(), os.SameFile) {
 			break
 		}
 	}
-	return nil
+	return fresh, nil
 }
 
 // maxRearms bounds how often a path that keeps changing is looked for at a time.
 const maxRearms = 10
 
-// follow watches the targets and nothing else.
-func (w *watch) follow(targets map[string]fs.FileInfo) error {
+// follow watches the targets and nothing else, and reports whether one of them is
+// new.
+func (w *watch) follow(targets map[string]fs.FileInfo) (added bool, err error) {
 	alive := w.notifier.WatchList()
 	for path, was := range w.watched {
 		now := targets[path]
@@ -104,11 +108,12 @@ func (w *watch) follow(targets map[string]fs.FileInfo) error {
 			continue
 		}
 		if err := w.notifier.Add(path); err != nil {
-			return err
+			return added, err
 		}
 		w.watched[path] = info
+		added = true
 	}
-	return nil
+	return added, nil
 }
 
 // events and errors never report anything while there is no watch.
@@ -129,39 +134,70 @@ func (w *watch) errors() <-chan error {
 // drain turns an event, and those that wait behind it, into a wake-up. It is
 // false when none of them matters.
 func (w *watch) drain(e fsnotify.Event) (wakeup, bool) {
-	wake := wakeup{dirty: map[string]bool{}}
+	wake := wakeup{look: look{dirty: map[string]report{}}}
 	matters := false
 	for range maxDrained {
-		if name, ok := w.relevant(e.Name); ok {
-			matters = true
-			wake.dirty[name] = true
-		}
+		matters = w.note(e, &wake.look) || matters
 		select {
 		case e = <-w.events():
 		default:
 			return wake, matters
 		}
 	}
-	wake.everything = true // the last one taken was not looked at
+	wake.listing, wake.everything = true, true // the last one taken was not looked at
 	return wake, true
+}
+
+// note adds what an event is about to what is to be looked at, and reports
+// whether it matters.
+func (w *watch) note(e fsnotify.Event, l *look) bool {
+	what, name := w.relevant(e.Name)
+	switch what {
+	case aboutAFile:
+		l.dirty[name] = touched
+		if e.Has(fsnotify.Remove) {
+			l.dirty[name] = unlinked
+		}
+	case aboutFiles:
+		l.listing = true
+	case aboutTheDirectory:
+		l.listing = true
+		l.replaced = l.replaced || e.Has(fsnotify.Create) || e.Has(fsnotify.Remove) || e.Has(fsnotify.Rename)
+	case aboutNothing:
+		return false
+	}
+	return true
 }
 
 // maxDrained bounds how many reports may put a check off.
 const maxDrained = 1000
 
-// relevant reports whether a path is a manifest, or leads to them, and the name
-// of the file.
-func (w *watch) relevant(path string) (name string, ok bool) {
+// subject is what a report is about.
+type subject int
+
+const (
+	aboutNothing subject = iota
+	aboutAFile
+	aboutFiles        // any of them
+	aboutTheDirectory // or what leads to it
+)
+
+// relevant says what a path is to the source, and the name of a file.
+func (w *watch) relevant(path string) (what subject, name string) {
+	name = filepath.Base(path)
 	switch {
 	case path == w.path || strings.HasPrefix(w.path, path+string(filepath.Separator)):
-		return filepath.Base(path), true
-	case filepath.Dir(path) == w.path:
-		name = filepath.Base(path)
+		return aboutTheDirectory, ""
+	case filepath.Dir(path) != w.path:
+		return aboutNothing, ""
+	case name == "..data":
 		// A directory of links, as Kubernetes makes of a ConfigMap, is exchanged
-		// by renaming "..data".
-		return name, !ignored(name) || name == "..data"
+		// by renaming this.
+		return aboutFiles, ""
+	case ignored(name):
+		return aboutNothing, ""
 	default:
-		return "", false
+		return aboutAFile, name
 	}
 }
 

@@ -2,6 +2,7 @@ package poll
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"podstead.io/podstead/internal/pod"
@@ -9,8 +10,9 @@ import (
 
 // delivery is how it stands between what was read and the sink.
 type delivery struct {
-	done     bool // the sink has it, or nothing was read yet
-	failures int  // of the sink, in a row
+	done      bool // the sink has it, or nothing was read yet
+	failures  int  // of the sink, in a row
+	conflicts map[pod.Key]bool
 }
 
 // wait is the time to the next try with the sink.
@@ -37,11 +39,23 @@ func (p *Poller) deliver(ctx context.Context) {
 		}
 		return
 	}
-	p.delivery = delivery{done: true}
+	p.delivery.done, p.delivery.failures = true, 0
 	if n := len(result.Created) + len(result.Updated) + len(result.Removed); n > 0 {
 		p.log.Info("synced", "created", result.Created, "updated", result.Updated, "removed", result.Removed)
 	}
-	p.logRefused(result.Conflicts)
+	if p.read.err == nil {
+		p.noteConflicts(result.Conflicts)
+	}
+}
+
+// noteConflicts logs those that are new.
+func (p *Poller) noteConflicts(list []pod.Rejection) {
+	standing := map[pod.Key]bool{}
+	for _, r := range list {
+		standing[r.Key] = true
+	}
+	p.logRefused(slices.DeleteFunc(slices.Clone(list), func(r pod.Rejection) bool { return p.delivery.conflicts[r.Key] }))
+	p.delivery.conflicts = standing
 }
 
 func (p *Poller) logRefused(rejections []pod.Rejection) {
