@@ -105,6 +105,9 @@ func (p *planner) setAside(name string) {
 		}
 		return aside
 	})
+	if len(p.attempts[name]) == 0 {
+		delete(p.attempts, name)
+	}
 }
 
 func (p *planner) latest(name string) *pod.Container {

@@ -232,3 +232,16 @@ func TestUnreadablePodIsLeftAsItIsAndCanBeDeleted(t *testing.T) {
 		t.Errorf("it is %s", m.snap.Desired.State)
 	}
 }
+
+// The only attempt was never started, and its sandbox is gone by now.
+func TestAttemptThatIsSetAsideIsTheOnlyOne(t *testing.T) {
+	m := newModel(t, corev1.RestartPolicyAlways, "a")
+	m.step()
+	m.snap.Observed.Containers[0].State, m.snap.Observed.Containers[0].StartedAt = pod.RunCreated, time.Time{}
+	m.snap.Observed.Sandboxes = nil
+	m.snap.Observed.Containers[0].SandboxID = "another"
+	m.settle()
+	if c := m.live("a"); len(c) != 1 || c[0].Attempt != 0 {
+		t.Errorf("live %+v", c)
+	}
+}
