@@ -8,6 +8,10 @@ default:
 build:
     scripts/build
 
+# Debian packages for amd64 and arm64; `just package test` tries one out.
+package *args:
+    scripts/package {{args}}
+
 # Lint, then every test under the race detector. Arguments go to go test.
 test *args:
     scripts/test {{args}}
