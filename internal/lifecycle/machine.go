@@ -32,10 +32,12 @@ const (
 	EventEvict    = "evict"    // the node needed its resources
 	EventDelete   = "delete"   // nobody wants it any more
 	EventForget   = "forget"   // nothing of it is left
+	EventHold     = "hold"     // something that it needs can't be made, or what is in the way removed
 )
 
 // States and events of the container machine. Its states are those of a
-// Kubernetes container status, and paused.
+// Kubernetes container status, and paused. EventHold is that an attempt failed
+// before there was a process.
 const (
 	ContainerNone       = ""
 	ContainerWaiting    = "Waiting"
@@ -49,7 +51,6 @@ const (
 	EventExit    = "exit"    // its process ended, or could not be started
 	EventVanish  = "vanish"  // it was removed behind the agent's back
 	EventRestart = "restart" // another attempt is due, now or after its back-off
-	EventHold    = "hold"    // an attempt failed before there was a process
 )
 
 func states(s ...pod.State) []string {
@@ -70,6 +71,11 @@ var podEvents = fsm.Events{
 	{Name: EventEvict, Src: states(pod.StatePending, pod.StateRunning), Dst: string(pod.StateEvicted)},
 	{Name: EventDelete, Src: states(pod.StateNone, pod.StatePending, pod.StateRunning, pod.StateSucceeded, pod.StateFailed, pod.StateEvicted), Dst: string(pod.StateTerminating)},
 	{Name: EventForget, Src: states(pod.StateTerminating), Dst: string(pod.StateGone)},
+	{Name: EventHold, Src: states(pod.StatePending), Dst: string(pod.StatePending)},
+	{Name: EventHold, Src: states(pod.StateRunning), Dst: string(pod.StateRunning)},
+	{Name: EventHold, Src: states(pod.StateSucceeded), Dst: string(pod.StateSucceeded)},
+	{Name: EventHold, Src: states(pod.StateFailed), Dst: string(pod.StateFailed)},
+	{Name: EventHold, Src: states(pod.StateTerminating), Dst: string(pod.StateTerminating)},
 }
 
 var containerEvents = fsm.Events{

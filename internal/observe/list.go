@@ -89,6 +89,10 @@ func (o *Observer) refineSandbox(ctx context.Context, b pod.Sandbox) (pod.Sandbo
 	if err == nil && stored.State == b.State && sameSecond(stored.StartedAt, b.StartedAt) {
 		return stored, nil
 	}
+	// After a reboot Podman calls created what ran; the store knows better.
+	if err == nil && stored.State == pod.RunExited && b.State == pod.RunCreated {
+		return stored, nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, refineTimeout)
 	defer cancel()
 	seen, err := o.o.Runtime.InspectSandbox(ctx, b.ID)

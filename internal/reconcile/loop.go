@@ -233,6 +233,9 @@ func (l *Loop) step(ctx context.Context, uid types.UID, w *worker) (wait time.Du
 		} else if err != nil {
 			return l.storeFailed(ctx, uid, err)
 		}
+		if rec.State != "" {
+			snap.Desired.State = rec.State
+		}
 	}
 	if len(d.Actions) == 0 {
 		if !d.Again.IsZero() {

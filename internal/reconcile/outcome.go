@@ -86,14 +86,14 @@ func backoffOf(op lifecycle.Op) pod.BackoffKind {
 	}
 }
 
-// recordFailure backs the operation off and says so: an event, and a
-// transition when a container is held up by it.
+// recordFailure backs the operation off and says so: an event, and a transition
+// of what is held up by it.
 func (r *run) recordFailure(rec *pod.Record, f failure, now time.Time) {
 	a := f.action
 	kind, container := subject(a)
 	b := lifecycle.Failed(lifecycle.FindBackoff(r.snap.Desired.Backoffs, container, kind), now)
 	b.Message = f.err.Error()
-	b.Unavailable = kind != pod.BackoffVolume && errors.Is(f.err, pod.Unavailable)
+	b.Unavailable = errors.Is(f.err, pod.Unavailable)
 	cause := pod.CauseRuntime
 	switch kind {
 	case pod.BackoffImage:
@@ -120,14 +120,16 @@ func (r *run) recordFailure(rec *pod.Record, f failure, now time.Time) {
 		rec.Events = append(rec.Events, warning("", b.Reason, fmt.Sprintf("error killing pod: %s", b.Message)))
 	}
 	rec.Backoffs = append(rec.Backoffs, b)
-	if container != "" {
-		t := pod.Transition{
-			Container: container, Machine: pod.MachineContainer, From: lifecycle.ContainerWaiting, Event: lifecycle.EventHold, To: lifecycle.ContainerWaiting,
-			Cause: cause, Detail: b.Reason + ": " + b.Message, Generation: r.snap.Desired.Generation, Attempt: a.Attempt,
-		}
-		stampTransition(&t, r.snap.Desired, now)
-		rec.Transitions = append(rec.Transitions, t)
+	t := pod.Transition{
+		Machine: pod.MachinePod, From: string(r.snap.Desired.State), Event: lifecycle.EventHold, To: string(r.snap.Desired.State),
+		Cause: cause, Detail: b.Reason + ": " + b.Message, Generation: r.snap.Desired.Generation,
 	}
+	if container != "" {
+		t.Container, t.Machine, t.Attempt = container, pod.MachineContainer, a.Attempt
+		t.From, t.To = lifecycle.ContainerWaiting, lifecycle.ContainerWaiting
+	}
+	stampTransition(&t, r.snap.Desired, now)
+	rec.Transitions = append(rec.Transitions, t)
 }
 
 // imageReason is kubelet's waiting reason: the error itself the first time, the

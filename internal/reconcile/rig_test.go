@@ -49,6 +49,7 @@ type rig struct {
 	// observe also follows the runtime's events.
 	observe bool
 	boot    string
+	restore func([]byte) (*corev1.Pod, error)
 	// jump is how far the wall clock is from where it would be.
 	jump atomic.Int64
 }
@@ -77,7 +78,7 @@ func observed(t *testing.T, test func(r *rig)) {
 }
 
 func newRig(t *testing.T) *rig {
-	r := &rig{T: t, path: filepath.Join(t.TempDir(), "podstead.db"), boot: "boot-1", stop: func() {}}
+	r := &rig{T: t, path: filepath.Join(t.TempDir(), "podstead.db"), boot: "boot-1", restore: manifest.Restore, stop: func() {}}
 	r.fake = runtimetest.New(runtimetest.Options{Node: "node-1", Latency: runtimetest.PodmanLatency, Now: r.now})
 	r.fake.Images().Add(busybox)
 	r.fake.Images().Add(nginx)
@@ -98,7 +99,7 @@ func newRig(t *testing.T) *rig {
 func (r *rig) openStore() {
 	r.Helper()
 	s, _, err := store.Open(r.Context(), store.Options{
-		Path: r.path, NodeID: "node-1", BootID: r.boot, Restore: manifest.Restore, ContainerEdge: lifecycle.ContainerEdge, Now: r.now,
+		Path: r.path, NodeID: "node-1", BootID: r.boot, Restore: r.restore, ContainerEdge: lifecycle.ContainerEdge, Now: r.now,
 		NormalizeImage: func(name string) string {
 			full, err := pod.NormalizeImage(name)
 			if err != nil {
@@ -115,6 +116,16 @@ func (r *rig) openStore() {
 			r.loop.Wake(c.Pods...)
 		}
 	})
+}
+
+// loseStore has a new agent find neither database nor backup.
+func (r *rig) loseStore() {
+	r.Helper()
+	r.stop()
+	r.must(r.store.Close())
+	r.path += ".new"
+	r.openStore()
+	r.start()
 }
 
 // start runs a new loop, as a new agent does; stop ends it and waits for that.

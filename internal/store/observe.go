@@ -1,8 +1,10 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"podstead.io/podstead/internal/pod"
@@ -39,12 +41,21 @@ func (o *observer) run() error {
 			return err
 		}
 	}
+	// History is in the order of attempts, and what is gone made way for what is
+	// there.
+	if o.facts.Complete {
+		if err := o.missing(); err != nil {
+			return err
+		}
+	}
+	containers := slices.Clone(o.facts.Containers)
+	slices.SortStableFunc(containers, func(a, b pod.Container) int { return cmp.Compare(a.Attempt, b.Attempt) })
 	for _, b := range o.facts.Sandboxes {
 		if err := o.sandbox(sandboxRowOf(b)); err != nil {
 			return fmt.Errorf("sandbox %s: %w", b.ID, err)
 		}
 	}
-	for _, c := range o.facts.Containers {
+	for _, c := range containers {
 		if err := o.container(observedRowOf(c)); err != nil {
 			return fmt.Errorf("container %s: %w", c.ID, err)
 		}
@@ -64,13 +75,7 @@ func (o *observer) run() error {
 			return err
 		}
 	}
-	if !o.facts.Complete {
-		return nil
-	}
-	if err := o.missing(); err != nil {
-		return err
-	}
-	if o.facts.Rebooted {
+	if o.facts.Complete && o.facts.Rebooted {
 		return o.store.noteBoot(o.t)
 	}
 	return nil
@@ -138,7 +143,7 @@ func (l life) stage() int {
 // Two runs are told apart by when they started, and not put in order by it.
 func (o *observer) late(id string, seen, known life) bool {
 	switch {
-	case seen.started == known.started:
+	case seen.started.sameStart(known.started):
 		return seen.stage() < known.stage()
 	case seen.started == "" || known.started == "":
 		return seen.started == ""
@@ -173,7 +178,7 @@ func (o *observer) sandbox(row sandboxRow) error {
 		row.ChangedAt = old.ChangedAt
 	}
 	row.Run = old.Run
-	if row.StartedAt != "" && row.StartedAt != old.StartedAt {
+	if row.StartedAt != "" && !row.StartedAt.sameStart(old.StartedAt) {
 		row.Run++
 	}
 	o.taken(row.ID, row != old)
@@ -197,7 +202,7 @@ func (o *observer) sandbox(row sandboxRow) error {
 // endedByReboot reports whether what ran before the machine was restarted did
 // not run again since. Podman may call it created or exited then.
 func (o *observer) endedByReboot(old, seen life) bool {
-	return o.facts.Rebooted && old.state.Live() && !seen.state.Live() && (seen.started == "" || seen.started == old.started)
+	return o.facts.Rebooted && old.state.Live() && !seen.state.Live() && (seen.started == "" || seen.started.sameStart(old.started))
 }
 
 func (o *observer) container(row observedRow) error {
@@ -280,7 +285,7 @@ func (o *observer) sandboxRun(old *observedRow, row observedRow) (int, error) {
 	switch {
 	case row.StartedAt == "":
 		return 0, nil
-	case old != nil && old.StartedAt == row.StartedAt:
+	case old != nil && row.StartedAt.sameStart(old.StartedAt):
 		return old.SandboxRun, nil
 	}
 	box, found, err := o.storedSandbox(row.SandboxID)
@@ -293,7 +298,9 @@ func (o *observer) sandboxRun(old *observedRow, row observedRow) (int, error) {
 			return box.Run - 1, nil
 		}
 		return box.Run, nil
-	case !box.State.Live() && o.asked.After(o.store.order.rows[box.ID].changed):
+	case box.State.Live():
+		return box.Run, nil
+	case box.State == pod.RunCreated || !o.asked.Before(o.store.order.rows[box.ID].changed):
 		return box.Run + 1, nil
 	}
 	return box.Run, nil
@@ -330,7 +337,7 @@ func (o *observer) resolveEnd(old, row *observedRow) error {
 		}
 		return nil
 	}
-	known := old != nil && old.ended() && old.StartedAt == row.StartedAt
+	known := old != nil && old.ended() && row.StartedAt.sameStart(old.StartedAt)
 	if row.FinishedAt == "" {
 		row.FinishedAt = o.t.now()
 		if known { // and so is how it ended, if anyone knows
@@ -386,7 +393,9 @@ func (o *observer) dropIntent(id string) error {
 	return err
 }
 
-// edge stores the transitions that follow from a change of a container.
+// edge stores the transitions that follow from a change of a container. What
+// becomes of an attempt that a later one followed is no change of the container,
+// unless it ran.
 func (o *observer) edge(old, updated *observedRow) error {
 	var before, after *pod.Container
 	row := updated
@@ -401,6 +410,13 @@ func (o *observer) edge(old, updated *observedRow) error {
 	list := o.store.containerEdge(before, after)
 	if len(list) == 0 {
 		return nil
+	}
+	if before == nil || !before.State.Live() {
+		var followed bool
+		err := o.t.Get(&followed, `SELECT EXISTS (SELECT 1 FROM observed_containers WHERE pod_uid = ? AND container = ? AND attempt > ?)`, row.PodUID, row.Container, row.Attempt)
+		if err != nil || followed {
+			return err
+		}
 	}
 	var generation int64
 	if _, err := o.t.find(&generation, `SELECT generation FROM desired_pods WHERE uid = ?`, row.PodUID); err != nil {

@@ -539,6 +539,35 @@ func TestContainersBelongToTheRunOfTheirSandbox(t *testing.T) {
 			t.Errorf("sandbox %+v, %v", got, err)
 		}
 	})
+	t.Run("a new sandbox is looked at last", func(t *testing.T) {
+		s, c := newStore(t)
+		mustSync(t, s, dirA, set(submission("web")))
+		d := load(t, s, "web").Desired
+		began := c.Now()
+		box := sandboxOf(d, c.advance(time.Second))
+		made := box
+		made.State, made.StartedAt = pod.RunCreated, time.Time{}
+		mustObserve(t, s, pod.Facts{Sandboxes: []pod.Sandbox{made}, AsOf: began})
+		main := containerOf(d, "main", 0, c.advance(time.Second))
+		mustObserve(t, s, pod.Facts{Containers: []pod.Container{main}, AsOf: began})
+		mustObserve(t, s, pod.Facts{Sandboxes: []pod.Sandbox{box}, AsOf: began})
+		run(t, s, main.ID, 1)
+		if got, err := s.Sandbox(t.Context(), box.ID); err != nil || got.Run != 1 {
+			t.Errorf("sandbox %+v, %v", got, err)
+		}
+	})
+	t.Run("a listing that knows whole seconds", func(t *testing.T) {
+		s, c, d, main := runningPod(t)
+		box := sandboxOf(d, main.StartedAt.Add(1234*time.Millisecond))
+		for _, at := range []time.Time{box.StartedAt, box.StartedAt.Truncate(time.Second), box.StartedAt} {
+			box.StartedAt = at
+			c.advance(time.Second)
+			mustObserve(t, s, pod.Facts{Sandboxes: []pod.Sandbox{box}})
+		}
+		if got, err := s.Sandbox(t.Context(), box.ID); err != nil || got.Run != 2 {
+			t.Errorf("sandbox %+v, %v", got, err)
+		}
+	})
 	t.Run("a late answer from before its sandbox ended", func(t *testing.T) {
 		s, c, d, main := runningPod(t)
 		asked := c.advance(time.Second)
@@ -568,5 +597,42 @@ func TestContainersBelongToTheRunOfTheirSandbox(t *testing.T) {
 		mustObserve(t, s, pod.Facts{Sandboxes: []pod.Sandbox{box}, Containers: []pod.Container{cut, main}, Complete: true})
 		run(t, s, main.ID, 1)
 		run(t, s, cut.ID, 0)
+	})
+}
+
+// What the latest transition of a container says is true of the container.
+func TestHistoryFollowsTheLatestAttempt(t *testing.T) {
+	last := func(t *testing.T, s *Store) string {
+		t.Helper()
+		return query(t, s, `SELECT format('a%d %s>%s', attempt, "from", "to") FROM transitions WHERE container = 'main' ORDER BY rowid DESC LIMIT 1`)[0]
+	}
+	t.Run("a listing in which one attempt is gone and the next is there", func(t *testing.T) {
+		s, c, d, main := runningPod(t)
+		next := exited(containerOf(d, "main", 1, c.Now()), 3, c.Now())
+		mustObserve(t, s, pod.Facts{Sandboxes: []pod.Sandbox{sandboxOf(d, main.StartedAt)}, Containers: []pod.Container{next}, Complete: true})
+		if got := last(t, s); got != "a1 >exited" {
+			t.Error(got)
+		}
+	})
+	t.Run("a listing of several attempts in any order", func(t *testing.T) {
+		s, c := newStore(t)
+		mustSync(t, s, dirA, set(submission("web")))
+		d := load(t, s, "web").Desired
+		mustObserve(t, s, pod.Facts{Containers: []pod.Container{
+			containerOf(d, "main", 2, c.Now()), exited(containerOf(d, "main", 0, c.Now()), 1, c.Now()), exited(containerOf(d, "main", 1, c.Now()), 1, c.Now()),
+		}, Complete: true})
+		if got := last(t, s); got != "a2 >running" {
+			t.Error(got)
+		}
+	})
+	t.Run("an earlier attempt that never ran is removed", func(t *testing.T) {
+		s, c, d, _ := runningPod(t)
+		never := containerOf(d, "main", 2, c.Now())
+		never.State, never.StartedAt, never.PID = pod.RunCreated, time.Time{}, 0
+		mustObserve(t, s, pod.Facts{Containers: []pod.Container{never, containerOf(d, "main", 3, c.Now())}})
+		mustObserve(t, s, pod.Facts{GoneContainers: []pod.Gone{{ID: never.ID}}})
+		if got := last(t, s); got != "a3 >running" {
+			t.Error(got)
+		}
 	})
 }

@@ -31,6 +31,16 @@ func (s stamp) Time() time.Time {
 	return t
 }
 
+// sameStart reports whether two times are of one start: a listing knows whole
+// seconds only.
+func (s stamp) sameStart(other stamp) bool {
+	const whole = len("2006-01-02T15:04:05")
+	if s == other || s == "" || other == "" {
+		return s == other
+	}
+	return s[:whole] == other[:whole] && (s[whole:] == ".000000Z" || other[whole:] == ".000000Z")
+}
+
 // Scan implements sql.Scanner.
 func (s *stamp) Scan(v any) error {
 	switch v := v.(type) {
