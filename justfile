@@ -16,6 +16,10 @@ package *args:
 test *args:
     scripts/test {{args}}
 
+# Many machines and all that can befall them, simulated: -n SEEDS, -seed SEED -v.
+simulate *args:
+    scripts/simulate {{args}}
+
 # The seed's pod end to end on a private Podman. --keep leaves it running.
 demo *args:
     scripts/demo {{args}}

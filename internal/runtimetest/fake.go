@@ -109,8 +109,10 @@ type container struct {
 	ended   chan struct{} // closed at the end of a run
 	silent  bool          // its end is not reported
 	args    []string
-	life    *Life // of the process that there is, or was last
-	stopped End   // who is stopping it
+	// hostname is that of an infra container.
+	hostname string
+	life     *Life // of the process that there is, or was last
+	stopped  End   // who is stopping it
 }
 
 func (c *container) disarm() {

@@ -25,6 +25,8 @@ type Life struct {
 	ID        string // of the container
 	SandboxID string
 	Args      []string
+	// Hostname is that of an infra container.
+	Hostname string
 	// ByHand: a person started it.
 	ByHand   bool
 	Started  time.Time
@@ -47,7 +49,7 @@ func (f *Fake) Lives() []Life {
 
 func (f *Fake) born(c *container) {
 	c.stopped = ""
-	c.life = &Life{Identity: c.identity, ID: c.ID, SandboxID: c.SandboxID, Args: c.args, Started: time.Now()}
+	c.life = &Life{Identity: c.identity, ID: c.ID, SandboxID: c.SandboxID, Args: c.args, Hostname: c.hostname, Started: time.Now()}
 	f.lives = append(f.lives, c.life)
 }
 

@@ -34,7 +34,7 @@ func (f *Fake) createSandbox(k *call, spec pod.SandboxSpec) (pod.Sandbox, error)
 		}
 	}
 	b.ID = f.id("p")
-	infra := &container{identity: spec.Identity, silent: k.fault.Silent}
+	infra := &container{identity: spec.Identity, hostname: spec.Hostname, silent: k.fault.Silent}
 	infra.Container = pod.Container{
 		Key: spec.Key, UID: spec.UID, Container: spec.Identity.Container, Kind: pod.KindSandbox, ID: f.id("i"), Name: spec.RuntimeName(),
 		SandboxID: b.ID, Attempt: spec.Attempt, Revision: spec.Revision, State: pod.RunCreated, CreatedAt: f.now(),

@@ -1,0 +1,10 @@
+//go:build race
+
+package simulate
+
+// always is how many seeds every test run tries. Under the race detector a seed
+// takes some fifteen times as long.
+const always = 20
+
+// replays is how many it tries twice.
+const replays = 5
