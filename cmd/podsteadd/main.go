@@ -30,7 +30,7 @@ func start(args []string, stdout, stderr io.Writer) int {
 	case errors.Is(err, config.ErrVersion):
 		return say(stdout, "podsteadd "+version.Get().String()+"\n", exitOK)
 	case err != nil:
-		return say(stderr, fmt.Sprintf("podsteadd: the configuration is wrong:\n%v\n", err), exitUsage)
+		return say(stderr, fmt.Sprintf("podsteadd: the configuration is wrong:\n%v\n", err), exitConfig)
 	}
 	log := newLogger(cfg, stderr)
 	log.Info("podsteadd starts", "version", version.Get().String(), "pid", os.Getpid())

@@ -14,7 +14,7 @@ func TestStartSaysWhatIsAskedFor(t *testing.T) {
 	}{
 		{[]string{"--help"}, exitOK, "Usage:\n  podsteadd [flags]", ""},
 		{[]string{"--version"}, exitOK, "podsteadd v", ""},
-		{[]string{"--sync-frequency=0", "--root-dir=x"}, exitUsage, "", "the configuration is wrong:\n--sync-frequency: "},
+		{[]string{"--sync-frequency=0", "--root-dir=x"}, exitConfig, "", "the configuration is wrong:\n--sync-frequency: "},
 	}
 	for _, test := range tests {
 		var stdout, stderr bytes.Buffer

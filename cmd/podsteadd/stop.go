@@ -9,11 +9,13 @@ import (
 	"time"
 )
 
-// The exit statuses. A second signal gives 128 plus its number, as shells do.
+// The exit statuses. A second signal gives 128 plus its number, as shells do. What
+// starting again won't mend is told from a panic, with which Go exits as 2:
+// systemd has to start the agent again after that one only.
 const (
 	exitOK     = 0
 	exitFailed = 1
-	exitUsage  = 2
+	exitConfig = 78 // EX_CONFIG of sysexits.h
 	exitSignal = 128
 )
 

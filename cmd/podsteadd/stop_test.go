@@ -5,6 +5,8 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"regexp"
+	"strconv"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -64,5 +66,19 @@ func TestUntilStopped(t *testing.T) {
 func TestStopLimit(t *testing.T) {
 	if stopLimit >= 2*time.Second {
 		t.Errorf("the limit is %s", stopLimit)
+	}
+}
+
+// Go exits as 2 after a panic and after SIGABRT, which systemd's watchdog sends:
+// the unit must not take that for a wrong configuration, after which it does not
+// start the agent again.
+func TestConfigStatusIsNoCrash(t *testing.T) {
+	unit, err := os.ReadFile("../../scripts/packaging/podsteadd.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	match := regexp.MustCompile(`(?m)^RestartPreventExitStatus=(.*)$`).FindSubmatch(unit)
+	if match == nil || string(match[1]) != strconv.Itoa(exitConfig) || exitConfig == 2 {
+		t.Errorf("the unit has %q, the status is %d", match, exitConfig)
 	}
 }

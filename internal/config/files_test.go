@@ -78,7 +78,7 @@ func TestManualNamesEveryFlag(t *testing.T) {
 // The unit and the package's other files name paths that are the agent's defaults.
 func TestPackagedPaths(t *testing.T) {
 	for file, want := range map[string][]string{
-		"podsteadd.service": {"--socket-group=podstead", "/etc/podstead/config.yaml", "/etc/podstead/podsteadd.env", "$PODSTEADD_FLAGS", "RestartPreventExitStatus=2"},
+		"podsteadd.service": {"--socket-group=podstead", "/etc/podstead/config.yaml", "/etc/podstead/podsteadd.env", "$PODSTEADD_FLAGS", "RestartPreventExitStatus=78\n"},
 		"podstead.tmpfiles": {"d " + Default().RuntimeDir() + " ", "d " + Default().RootDir + " "},
 		"postrm":            {"state=" + Default().RootDir + "\n", Default().RuntimeDir()},
 	} {

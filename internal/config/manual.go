@@ -40,6 +40,9 @@ running. A second one ends it at once.
 : It could not start, or had to give up; the last log line says why.
 
 **2**
+: It crashed, or was found to hang; the log has the stacks.
+
+**78**
 : A flag, the environment or the configuration file is wrong. Starting again won't help.
 
 **128** + *n*

@@ -53,7 +53,8 @@ const pageTail = `
 |---|---|
 | 0 | stopped by a signal; ` + "`--help`" + ` or ` + "`--version`" + ` |
 | 1 | it could not start, or had to give up: the last log line says why |
-| 2 | a flag, the environment or the file is wrong: starting again won't help |
+| 2 | it crashed, or was found to hang: the log has the stacks |
+| 78 | a flag, the environment or the file is wrong: starting again won't help |
 | 128 + n | ended at once by a second signal with the number n |
 `
 

@@ -28,7 +28,8 @@ second one ends it at once.
 Exit status:
   0    stopped by a signal, or --help or --version was asked for
   1    it could not start, or had to give up; the last log line says why
-  2    a flag, the environment or the --config file is wrong
+  2    it crashed, or was found to hang; the log has the stacks
+  78   a flag, the environment or the --config file is wrong
   128+ a second signal ended it: 128 plus the signal's number
 `
 
