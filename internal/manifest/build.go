@@ -64,7 +64,7 @@ func (u *unitParser) submission(c *checker, o object) (pod.Submission, error) {
 		return pod.Submission{}, err
 	}
 	if len(canonical) > u.limits.PodBytes {
-		return pod.Submission{}, fmt.Errorf("the pod is larger than %d bytes", u.limits.PodBytes)
+		return pod.Submission{}, fmt.Errorf("the pod is larger than %d bytes; leave some of it out", u.limits.PodBytes)
 	}
 	p, err := Restore(canonical)
 	if err != nil {

@@ -123,14 +123,14 @@ func (c *checker) value(v any, t reflect.Type, s spot) (any, bool) {
 	case reflect.Struct:
 		object, ok := v.(map[string]any)
 		if !ok {
-			c.fault(s.at, causeTypeInvalid, "must hold fields, and is %s", describe(v))
+			c.fault(s.at, causeTypeInvalid, "must hold fields, and is %s; write them as \"name: value\"", describe(v))
 			return nil, false
 		}
 		return c.structure(object, t, s), true
 	case reflect.Map:
 		object, ok := v.(map[string]any)
 		if !ok {
-			c.fault(s.at, causeTypeInvalid, "must hold pairs of key and value, and is %s", describe(v))
+			c.fault(s.at, causeTypeInvalid, "must hold pairs of key and value, and is %s; write them as \"key: value\"", describe(v))
 			return nil, false
 		}
 		return c.mapping(object, t.Elem(), s), true
@@ -208,17 +208,27 @@ func mistyped(v any, t reflect.Type, node *yaml.Node) string {
 		return fmt.Sprintf("%q is not a quantity; write it like 500m, 1.5 or 64Mi", written)
 	case t.Name() == "Time" || t.Name() == "MicroTime":
 		return fmt.Sprintf("%q is not a time; write it like 2006-01-02T15:04:05Z", written)
+	case t.Kind() == reflect.String && !isScalar(v):
+		return fmt.Sprintf("must be text, and is %s; write it as one text", describe(v))
 	case t.Kind() == reflect.String && !isText:
 		return fmt.Sprintf("must be text, and is %s; quote it: %q", describe(v), written)
 	case t.Kind() == reflect.Bool:
 		return fmt.Sprintf("must be true or false, and is %s", describe(v))
 	case isNumber:
-		return fmt.Sprintf("%s is not a whole number in the range of the field", written)
+		return fmt.Sprintf("%s is not a whole number of %d bits; write one", written, t.Bits())
 	case isText && isWhole(written):
 		return fmt.Sprintf("must be a whole number, and is text; write it without quotes: %s", written)
 	default:
 		return fmt.Sprintf("must be %s, and is %s", typeName(t), describe(v))
 	}
+}
+
+func isScalar(v any) bool {
+	switch v.(type) {
+	case map[string]any, []any:
+		return false
+	}
+	return true
 }
 
 func isWhole(s string) bool {

@@ -35,7 +35,7 @@ func decodeText(data []byte) ([]byte, *pod.FieldError) {
 			return nil, &pod.FieldError{Reason: causeInvalid, Line: line, Message: fmt.Sprintf("byte 0x%02x is not UTF-8; save the text as UTF-8", data[i])}
 		}
 		if r < ' ' && !strings.ContainsRune("\t\n\r", r) {
-			return nil, &pod.FieldError{Reason: causeInvalid, Line: line, Message: fmt.Sprintf("control character 0x%02x: this is not a text file", r)}
+			return nil, &pod.FieldError{Reason: causeInvalid, Line: line, Message: fmt.Sprintf("control character 0x%02x: this is not a text file; save it as one, or quote the character", r)}
 		}
 		if r == '\n' {
 			line++

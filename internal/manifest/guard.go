@@ -43,13 +43,13 @@ func (g *guard) visit(n *yaml.Node, at path) (extent, *pod.FieldError) {
 	}
 	n.Line += g.lineOffset
 	if g.open[n] {
-		return extent{}, &pod.FieldError{Field: at.String(), Reason: causeInvalid, Line: n.Line, Message: "the anchor contains an alias to itself"}
+		return extent{}, &pod.FieldError{Field: at.String(), Reason: causeInvalid, Line: n.Line, Message: "the anchor contains an alias to itself; write the value out"}
 	}
 	if len(g.seen) >= g.maxValues {
 		return extent{}, &pod.FieldError{Reason: causeInvalid, Line: n.Line, Message: fmt.Sprintf("more than %d values; split it up", g.maxValues)}
 	}
 	if len(at) > maxDepth {
-		return extent{}, &pod.FieldError{Reason: causeInvalid, Line: n.Line, Message: fmt.Sprintf("nested more than %d levels deep", maxDepth)}
+		return extent{}, &pod.FieldError{Reason: causeInvalid, Line: n.Line, Message: fmt.Sprintf("nested more than %d levels deep; flatten it", maxDepth)}
 	}
 	g.open[n] = true
 	defer delete(g.open, n)
@@ -72,12 +72,13 @@ func (g *guard) measure(n *yaml.Node, at path) (extent, *pod.FieldError) {
 		e.depth = max(e.depth, sub.depth+1)
 		switch {
 		case e.bytes > g.maxBytes:
-			return &pod.FieldError{Reason: causeInvalid, Line: n.Line, Message: fmt.Sprintf("with its aliases expanded the document is larger than %d bytes", g.maxBytes)}
+			return &pod.FieldError{Reason: causeInvalid, Line: n.Line, Message: fmt.Sprintf("with its aliases expanded the document is larger than %d bytes; split it up", g.maxBytes)}
 		case len(at)+e.depth > 2*maxDepth:
-			return &pod.FieldError{Reason: causeInvalid, Line: n.Line, Message: fmt.Sprintf("with its aliases expanded the document is nested more than %d levels deep", 2*maxDepth)}
+			return &pod.FieldError{Reason: causeInvalid, Line: n.Line, Message: fmt.Sprintf("with its aliases expanded the document is nested more than %d levels deep; flatten it", 2*maxDepth)}
 		}
 		return nil
 	}
+	g.checkNode(n, at)
 	switch n.Kind {
 	case yaml.AliasNode:
 		return e, add(n.Alias, at)
@@ -111,9 +112,10 @@ func (g *guard) checkKeys(n *yaml.Node, at path) {
 		line := key.Line + g.lineOffset
 		switch {
 		case key.Kind != yaml.ScalarNode:
-			g.faults.add(pod.FieldError{Field: at.String(), Reason: causeInvalid, Line: line, Message: "a key must be plain text"})
+			g.faults.add(pod.FieldError{Field: at.String(), Reason: causeInvalid, Line: line, Message: "a key must be plain text; if this is one text, quote all of it"})
 			continue
 		case tag == "!!merge":
+			g.checkMerge(n.Content[i+1], at, line)
 			continue
 		case tag != "!!str" || isOldBoolean(key):
 			g.faults.add(pod.FieldError{Field: at.field(key.Value).String(), Reason: causeTypeInvalid, Line: line,
@@ -121,10 +123,41 @@ func (g *guard) checkKeys(n *yaml.Node, at path) {
 		}
 		if was, twice := first[key.Value]; twice {
 			g.faults.add(pod.FieldError{Field: at.field(key.Value).String(), Reason: causeDuplicate, Line: line,
-				Message: fmt.Sprintf("%q is given twice, first on line %d", key.Value, was)})
+				Message: fmt.Sprintf("%q is given twice, first on line %d; remove one of them", key.Value, was)})
 			continue
 		}
 		first[key.Value] = line
+	}
+}
+
+// checkNode notes what YAML has and JSON has not.
+func (g *guard) checkNode(n *yaml.Node, at path) {
+	tag := n.ShortTag()
+	switch {
+	case n.Style&yaml.TaggedStyle != 0 && !knownTags[tag]:
+		g.faults.add(pod.FieldError{Field: at.String(), Reason: causeInvalid, Line: n.Line,
+			Message: fmt.Sprintf("the tag %s means nothing here; remove it", shorten(n.Tag))})
+	case n.Kind == yaml.ScalarNode && tag == "!!float" && strings.ContainsAny(n.Value, "nN"): // .inf, .NaN
+		g.faults.add(pod.FieldError{Field: at.String(), Reason: causeTypeInvalid, Line: n.Line,
+			Message: fmt.Sprintf("%s is no number to Kubernetes; write a finite one, or quote it", n.Value)})
+	}
+}
+
+// knownTags are those of what JSON can hold too.
+var knownTags = map[string]bool{
+	"!!str": true, "!!int": true, "!!float": true, "!!bool": true, "!!null": true, "!!map": true, "!!seq": true, "!!binary": true, "!!merge": true,
+}
+
+// checkMerge notes a merge of what are no fields.
+func (g *guard) checkMerge(from *yaml.Node, at path, line int) {
+	from = resolve(from)
+	ok := from.Kind == yaml.MappingNode
+	if from.Kind == yaml.SequenceNode {
+		ok = !slices.ContainsFunc(from.Content, func(n *yaml.Node) bool { return resolve(n).Kind != yaml.MappingNode })
+	}
+	if !ok {
+		g.faults.add(pod.FieldError{Field: at.field("<<").String(), Reason: causeTypeInvalid, Line: line,
+			Message: "only fields can be merged in; name an anchor of such with *"})
 	}
 }
 

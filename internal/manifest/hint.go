@@ -7,13 +7,19 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"podstead.io/podstead/internal/spelling"
 )
+
+// maxHinted is the length, in bytes, of the longest unknown field for which
+// others are tried.
+const maxHinted = 64
 
 // hint says, as the end of a sentence, what an unknown field may have been
 // meant to be: another spelling, or a field of another place.
 func hint(schema map[string]reflect.Type, parent, name string) string {
-	if name == "" || len(name) > 64 {
-		return ""
+	if name == "" || len(name) > maxHinted {
+		return "; remove it"
 	}
 	known := slices.Sorted(maps.Keys(schema))
 	for _, k := range known {
@@ -24,17 +30,13 @@ func hint(schema map[string]reflect.Type, parent, name string) string {
 	if place := elsewhere(parent, name); place != "" {
 		return "; it belongs at " + place
 	}
-	near := ""
-	best := 1 + min(2, len(name)/3)
-	for _, k := range known {
-		if d := distance(strings.ToLower(k), strings.ToLower(name)); d < best {
-			near, best = k, d
-		}
-	}
-	if near != "" {
+	if near := spelling.Nearest(name, known); near != "" {
 		return fmt.Sprintf("; did you mean %q?", near)
 	}
-	return ""
+	if outer, inner, dotted := strings.Cut(name, "."); dotted && schema[outer] != nil {
+		return fmt.Sprintf("; write %q in a line of its own, indented below %q", inner, outer)
+	}
+	return "; remove it"
 }
 
 // elsewhere is the honoured field of that name nearest to where it was put.
@@ -43,6 +45,10 @@ func elsewhere(parent, name string) string {
 	for _, r := range fields.rules {
 		at := r.path
 		if r.verdict != honoured {
+			continue
+		}
+		if strings.HasSuffix(at, "["+name+"]") { // a key, such as that of a resource
+			places = append(places, at)
 			continue
 		}
 		// The field may be an inner one, such as spec.containers.
@@ -69,25 +75,4 @@ func steps(a, b string) int {
 		common++
 	}
 	return len(as) + len(bs) - 2*common
-}
-
-// distance is the edit distance (Levenshtein) between two words.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
 
 	"go.yaml.in/yaml/v3"
 
@@ -44,11 +43,11 @@ func decodeJSON(text []byte, line int, limits Limits) ([]document, []pod.FieldEr
 }
 
 func jsonFault(err error, text []byte, lines *lineCounter) pod.FieldError {
-	fault := pod.FieldError{Reason: causeInvalid, Message: err.Error()}
+	fault := pod.FieldError{Reason: causeInvalid, Message: err.Error() + "; correct the JSON here"}
 	var syntax *json.SyntaxError
 	switch {
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		fault.Line, fault.Message = lines.at(int64(len(text))), "the JSON ends in the middle of a value"
+		fault.Line, fault.Message = lines.at(int64(len(text))), "the JSON ends in the middle of a value; write it whole"
 	case errors.As(err, &syntax):
 		fault.Line = lines.at(syntax.Offset - 1)
 	}
@@ -102,7 +101,7 @@ type jsonTreeBuilder struct {
 
 var errTooMany = errors.New("too many values; split it up")
 
-var errTooDeep = errors.New("nested more than " + strconv.Itoa(maxDepth) + " levels deep")
+var errTooDeep = fmt.Errorf("nested more than %d levels deep; flatten it", maxDepth)
 
 func (b *jsonTreeBuilder) value(depth int) (*yaml.Node, error) {
 	if depth > maxDepth {

@@ -95,7 +95,7 @@ func (u *unitParser) document(doc document, number int) *pod.FieldError {
 	if !ok {
 		u.reject(u.place(number, ""), pod.Key{}, pod.RejectedSyntax, pod.FieldError{
 			Reason: causeTypeInvalid, Line: doc.root.Line,
-			Message: "not a manifest but " + describe(doc.value) + "; a manifest starts with apiVersion: v1 and kind: Pod",
+			Message: "not a manifest but " + describe(doc.value) + "; " + startOfPod,
 		})
 		return nil
 	}
@@ -107,6 +107,8 @@ func (u *unitParser) document(doc document, number int) *pod.FieldError {
 	return u.list(whole, kind, number)
 }
 
+const startOfPod = "a pod starts with apiVersion: v1 and kind: Pod"
+
 // listFields are what a list has besides its items. Its metadata is a server's.
 var listFields = map[string]bool{"apiVersion": true, "kind": true, "metadata": true, "items": true}
 
@@ -117,16 +119,16 @@ func (u *unitParser) list(list object, kind string, number int) *pod.FieldError 
 		faults.add(pod.FieldError{Field: at.String(), Reason: reason, Message: message, Line: line})
 	}
 	if v := list.value["apiVersion"]; v != "v1" {
-		add(path{}.field("apiVersion"), causeNotSupported, `the apiVersion of a list is "v1"`)
+		add(path{}.field("apiVersion"), causeNotSupported, "the apiVersion of a list is v1; write that")
 	}
 	for name := range list.value {
 		if !listFields[name] {
-			add(path{}.field(name), causeInvalid, fmt.Sprintf("unknown field %q; a list has items", shorten(name)))
+			add(path{}.field(name), causeInvalid, fmt.Sprintf("unknown field %q; a list has items: remove it or correct it", shorten(name)))
 		}
 	}
 	items, ok := list.value["items"].([]any)
 	if !ok && list.value["items"] != nil {
-		add(path{}.field("items"), causeTypeInvalid, "must be a list, and is "+describe(list.value["items"]))
+		add(path{}.field("items"), causeTypeInvalid, "must be a list, and is "+describe(list.value["items"])+`; put "- " before each item`)
 	}
 	if len(faults) > 0 {
 		u.reject(list.place, pod.Key{}, pod.RejectedInvalid, faults.sorted()...)
@@ -138,7 +140,9 @@ func (u *unitParser) list(list object, kind string, number int) *pod.FieldError 
 		line, node := locate(list.root, at)
 		value, ok := item.(map[string]any)
 		if !ok || node == nil {
-			u.reject(place, pod.Key{}, pod.RejectedInvalid, pod.FieldError{Reason: causeTypeInvalid, Line: line, Message: "not a pod but " + describe(item)})
+			u.reject(place, pod.Key{}, pod.RejectedInvalid, pod.FieldError{
+				Field: at.String(), Reason: causeTypeInvalid, Line: line, Message: "not a pod but " + describe(item) + "; " + startOfPod,
+			})
 			continue
 		}
 		// The items of a PodList need not say what they are.
@@ -184,6 +188,9 @@ func (u *unitParser) object(o object) *pod.FieldError {
 // nameObject gives the pod its final name and namespace, and returns them as
 // far as they can be told.
 func (u *unitParser) nameObject(value map[string]any) pod.Key {
+	if value["metadata"] == nil {
+		value["metadata"] = map[string]any{}
+	}
 	meta, ok := value["metadata"].(map[string]any)
 	if !ok {
 		return pod.Key{}
@@ -212,17 +219,17 @@ func wrongKind(o object) *pod.FieldError {
 	case kind == nil || kind == "":
 		return fault("kind", causeRequired, "set kind: Pod")
 	case !isText:
-		return fault("kind", causeTypeInvalid, "must be text, and is "+describe(kind))
+		return fault("kind", causeTypeInvalid, "must be text, and is "+describe(kind)+"; write kind: Pod")
 	case strings.EqualFold(text, "Pod") && text != "Pod":
 		return fault("kind", causeNotSupported, fmt.Sprintf("kind %s: write Pod; capitals matter", shorten(text)))
 	case text == "List" || text == "PodList":
-		return fault("kind", causeNotSupported, "a list inside a list is not supported")
+		return fault("kind", causeNotSupported, "a list inside a list is not supported; put its items into the outer one")
 	case text != "Pod":
 		return fault("kind", causeNotSupported, fmt.Sprintf("kind %s is not supported yet; only Pod, List and PodList are", shorten(text)))
 	case apiVersion == nil || apiVersion == "":
 		return fault("apiVersion", causeRequired, "set apiVersion: v1")
 	case apiVersion != corev1.SchemeGroupVersion.String():
-		return fault("apiVersion", causeNotSupported, fmt.Sprintf("the apiVersion of a Pod is v1, not %s", shorten(fmt.Sprint(apiVersion))))
+		return fault("apiVersion", causeNotSupported, fmt.Sprintf("the apiVersion of a Pod is v1, not %s; write that", shorten(fmt.Sprint(apiVersion))))
 	}
 	return nil
 }

@@ -1,10 +1,7 @@
 package manifest_test
 
 import (
-	"bytes"
 	"fmt"
-	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -29,32 +26,20 @@ func utf16le(s string) string {
 	return b.String()
 }
 
-func TestSyntax(t *testing.T) {
-	tests := []struct {
-		name, text string
-		line       int
-		message    string
-	}{
-		{"nothing", "", 0, "nothing in it"},
-		{"blanks", " \n\n", 0, "nothing in it"},
-		{"what a power cut leaves", strings.Repeat("\x00", 4096), 0, "nothing in it"},
-		{"UTF-16 with a mark", "\xff\xfe" + utf16le(podWith("", "")), 1, "UTF-8"},
-		{"UTF-16 without a mark", utf16le(podWith("", "")), 1, "UTF-8"},
-		{"Latin 1", "apiVersion: v1\n# caf\xe9\n", 2, "0xe9"},
-		{"a binary file", "\x7fELF\x02\x01\x01\x00", 1, "control character 0x02"},
-		{"text", "Put manifests here.\n", 1, "not a manifest"},
-		{"a list", "- a\n- b\n", 1, "not a manifest"},
-		{"a tab", "apiVersion: v1\nkind: Pod\nmetadata:\n\tname: a\n", 4, "tab"},
-		{"an open quote", "apiVersion: v1\nkind: 'Pod\n", 3, "unexpected end"},
-		{"flow style and more", "{a: b}\n{c: d}\n", 1, "document start"},
-		{"a wrong indentation", "apiVersion: v1\nmetadata:\n  name: a\n namespace: b\n", 3, "expected key"},
-		{"an unknown anchor", "a: *b\n", 0, "unknown anchor"},
-		{"JSON cut short", "{\"apiVersion\": \"v1\",\n \"kind\": \"Pod\"", 2, "ends in the middle"},
-		{"JSON with a colon too few", "{\"apiVersion\": \"v1\",\n \"kind\" \"Pod\"}", 2, "invalid character '\"'"},
-		{"second JSON value broken", "{\"apiVersion\": \"v1\"}\n{\"a\":\n}", 3, "invalid character '}'"},
-		{"a number that JSON has not", "a: .inf\n", 0, "Inf"},
-		{"nested too deep", strings.Repeat("[", 200) + strings.Repeat("]", 200), 1, "100 levels"},
-		{"JSON nested too deep", `{"a":` + strings.Repeat("[", 200) + strings.Repeat("]", 200) + "}", 1, "100 levels"},
+// Spellings of faults that the corpus of bad manifests has.
+func TestOtherSpellings(t *testing.T) {
+	tests := []struct{ name, text, message string }{
+		{"blanks", " \n\n", "nothing in it"},
+		{"what a power cut leaves", strings.Repeat("\x00", 4096), "nothing in it"},
+		{"UTF-16 without a mark", utf16le(podWith("", "")), "UTF-8"},
+		{"JSON nested too deep", `{"a":` + strings.Repeat("[", 200) + strings.Repeat("]", 200) + "}", "100 levels"},
+		{"no spec", "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n", "Required value"},
+		{"only init containers", "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {initContainers: [{name: i, image: i}]}\n", "Required value"},
+		{"an empty quantity", podWith("", "    resources: {limits: {memory: }}\n"), "64Mi"},
+		{"a name that climbs", named("../../etc"), "lower case"},
+		{"nothing but a name", "name: web\n", "kind: Pod"},
+		{"a shell script", "#!/bin/sh\npodman run busybox\n", "a pod starts with"},
+		{"a tag that runs code", "!!python/object/apply:os.system [reboot]\n", "means nothing here"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -62,21 +47,10 @@ func TestSyntax(t *testing.T) {
 			if len(set.Pods) != 0 || len(set.Rejections) != 1 {
 				t.Fatalf("%d pods, rejections %+v", len(set.Pods), set.Rejections)
 			}
-			r := set.Rejections[0]
-			if r.Reason != pod.RejectedSyntax || !slices.Equal(set.Incomplete, []string{"web.yaml"}) {
-				t.Errorf("reason %s, incomplete %v", r.Reason, set.Incomplete)
-			}
-			if e := r.Errors[0]; e.Line != tt.line || !strings.Contains(e.Message, tt.message) {
-				t.Errorf("line %d: %s; want line %d: …%s…", e.Line, e.Message, tt.line, tt.message)
+			if e := set.Rejections[0].Errors[0]; !strings.Contains(e.Message, tt.message) {
+				t.Errorf("%s; want …%s…", e.Message, tt.message)
 			}
 		})
-	}
-}
-
-func TestCycleIsRefused(t *testing.T) {
-	set := parse(t, "apiVersion: v1\nkind: Pod\nmetadata: &m\n  name: a\n  labels: *m\n")
-	if len(set.Rejections) != 1 || !strings.Contains(set.Rejections[0].Errors[0].Message, "alias to itself") {
-		t.Errorf("rejections %+v", set.Rejections)
 	}
 }
 
@@ -182,17 +156,13 @@ func TestLimits(t *testing.T) {
 	}
 	large := strings.Replace(podWith("", ""), "  name: web\n", "  name: web\n  annotations: {a: "+strings.Repeat("x", 2000)+"}\n", 1)
 	set := manifest.Parser{NodeName: "n", Limits: manifest.Limits{PodBytes: 2000}}.Parse("web.yaml", []byte(large), pod.SourceDirectory)
-	if len(set.Rejections) != 1 || set.Rejections[0].Errors[0].Message != "the pod is larger than 2000 bytes" {
+	if len(set.Rejections) != 1 || set.Rejections[0].Errors[0].Message != "the pod is larger than 2000 bytes; leave some of it out" {
 		t.Errorf("a large pod: %+v", set)
 	}
 }
 
 // Hostile documents are refused quickly and without expanding them.
 func TestHostileDocuments(t *testing.T) {
-	laughs := "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
-	for i := 1; i < 12; i++ {
-		laughs += fmt.Sprintf("a%d: &a%d [%s]\n", i, i, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*a%d, ", i-1), 10), ", "))
-	}
 	var chain strings.Builder
 	chain.WriteString("a0: &a0 x\n")
 	for i := 1; i < 20000; i++ {
@@ -200,7 +170,7 @@ func TestHostileDocuments(t *testing.T) {
 	}
 	const mega = 1 << 18
 	tests := map[string]string{
-		"a billion laughs":        laughs,
+		"a billion laughs":        laughs(),
 		"a long chain of aliases": chain.String(),
 		"many aliases of one":     "a: &a '" + strings.Repeat("x", 100000) + "'\nb: [" + strings.Repeat("*a, ", 1000) + "]\n",
 		"open brackets":           strings.Repeat("[", mega),
@@ -250,47 +220,4 @@ func manyFields(n int) string {
 		fmt.Fprintf(&b, "  field-%09d: x\n", i)
 	}
 	return b.String()
-}
-
-func FuzzParse(f *testing.F) {
-	f.Add([]byte(podWith("", "")))
-	f.Add([]byte(named("a") + "---\n" + named("b")))
-	f.Add([]byte(podWith("  volumes: [{name: v, hostPath: {path: /srv}}]\n  securityContext: {runAsNonRoot: false}\n", "    resources: {limits: &l {cpu: 1}, requests: *l}\n    volumeMounts: [{name: v, mountPath: /v}]\n")))
-	f.Add([]byte(podWith("  dnsPolicy: ClusterFirst\n  tolerations: []\n", "    env: [{name: A, value: yes}]\n    livenessProbe: {}\n")))
-	f.Add([]byte(`{"apiVersion":"v1","kind":"PodList","items":[{"metadata":{"name":"a"},"spec":{"containers":[{"name":"c","image":"i"}]}}]}`))
-	f.Add([]byte("{}{}\n---\na: *a\n...\n%YAML 1.1\n---\n"))
-	seeds, err := filepath.Glob("testdata/*.yaml")
-	if err != nil {
-		f.Fatal(err)
-	}
-	for _, name := range seeds {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(text)
-	}
-	limits := manifest.Limits{UnitBytes: 1 << 16}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		p := manifest.Parser{NodeName: "node-a", Limits: limits}
-		set := p.Parse("u", data, pod.SourceHTTP)
-		again := p.Parse("u", data, pod.SourceHTTP)
-		if fmt.Sprint(set.Rejections) != fmt.Sprint(again.Rejections) || len(set.Pods) != len(again.Pods) {
-			t.Fatalf("two results:\n%+v\n%+v", set, again)
-		}
-		if (len(set.Rejections) > 0) != (len(set.Incomplete) > 0) {
-			t.Fatalf("%d rejections, incomplete %v", len(set.Rejections), set.Incomplete)
-		}
-		for i, s := range set.Pods {
-			if s.Hash != again.Pods[i].Hash || !bytes.Equal(s.Manifest, again.Pods[i].Manifest) {
-				t.Fatal("two canonical forms")
-			}
-			checkRoundTrip(t, p, s)
-		}
-		for _, r := range set.Rejections {
-			if len(r.Errors) == 0 {
-				t.Fatalf("rejected without a reason: %+v", r)
-			}
-		}
-	})
 }

@@ -103,7 +103,7 @@ func (c *checker) validate(submitted *corev1.Pod) ([]string, error) {
 		if c.faults.full() {
 			break
 		}
-		if at := c.asWritten(parsePath(e.Field)); !covered(at, known) {
+		if at := c.asWritten(parsePath(e.Field)); !covered(at, known) && !c.echo(e, at) {
 			c.fault(at, string(e.Type), "%s", c.explain(e, at))
 		}
 	}
@@ -135,6 +135,19 @@ func covered(at path, places map[string]bool) bool {
 	return false
 }
 
+// echo reports whether an error follows from another one: the place of a name
+// that is missing is not found either, and some errors of a mount are told of all
+// mounts at once, when the mount's own was told already.
+func (c *checker) echo(e *field.Error, at path) bool {
+	if e.Type == field.ErrorTypeNotFound && e.BadValue == "" {
+		return true
+	}
+	pattern := at.pattern()
+	return !strings.HasSuffix(pattern, "[]") && slices.ContainsFunc(c.unsupported, func(f finding) bool {
+		return f.at.pattern() != pattern && strings.ReplaceAll(f.at.pattern(), "[]", "") == strings.ReplaceAll(pattern, "[]", "")
+	})
+}
+
 // explain is Kubernetes' message, with the way out where it says none.
 func (c *checker) explain(e *field.Error, at path) string {
 	message := e.ErrorBody()
@@ -142,7 +155,9 @@ func (c *checker) explain(e *field.Error, at path) string {
 		message = fmt.Sprintf("%s: %s", e.Type, shorten(e.Detail))
 	}
 	switch pattern := at.pattern(); {
-	case pattern == "metadata.name" && c.static && e.Type != field.ErrorTypeRequired:
+	case pattern == "metadata.name" && e.Type == field.ErrorTypeRequired:
+		message = "the pod has no name; give it one"
+	case pattern == "metadata.name" && c.static:
 		message += fmt.Sprintf("; the node's name is part of it, as the pod comes from a file or URL: shorten or correct what is before %q", "-"+strings.ToLower(c.nodeName))
 	case e.Type == field.ErrorTypeNotFound && strings.HasSuffix(pattern, ".volumeMounts[].name"):
 		message += "; spec.volumes has no volume of that name"
@@ -150,6 +165,8 @@ func (c *checker) explain(e *field.Error, at path) string {
 		message += "; add it"
 	case e.Type == field.ErrorTypeDuplicate:
 		message += "; each must be used once"
+	case e.Type == field.ErrorTypeForbidden:
+		message += "; remove it"
 	}
 	return message
 }

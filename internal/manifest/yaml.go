@@ -85,9 +85,12 @@ func yamlFault(err error, c chunk) pod.FieldError {
 		}
 	}
 	if tab := tabIndent(c.text); tab > 0 {
-		line, message = c.line+tab-1, "a tab is used for indentation, which YAML does not allow; use spaces"
+		return pod.FieldError{Reason: causeInvalid, Message: "a tab is used for indentation, which YAML does not allow; use spaces", Line: c.line + tab - 1}
 	}
-	return pod.FieldError{Reason: causeInvalid, Message: message, Line: line}
+	if line == 0 { // the parser tells none
+		return pod.FieldError{Reason: causeInvalid, Message: message + "; correct it in the document that starts here", Line: c.line}
+	}
+	return pod.FieldError{Reason: causeInvalid, Message: message + "; correct this line, or the one before it", Line: line}
 }
 
 // tabIndent is the first line, from 1, that is indented with a tab; 0: none.
