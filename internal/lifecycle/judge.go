@@ -135,6 +135,7 @@ func (p *planner) judgeOne(s *step) {
 		p.again(s, pod.CauseSource, specChanged)
 	case c.State.Live() && p.inSandbox(*c):
 		s.verdict = fine
+		p.settle(s.dc.Name, pod.BackoffCreate)
 	case c.State.Live():
 		s.stop = c
 		p.again(s, pod.CauseAgent, sandboxAgain)

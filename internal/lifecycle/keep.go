@@ -143,14 +143,20 @@ func (p *planner) start(s step, stops []int, created, started int) {
 	}
 }
 
+// settle ends the back-off of a start whose call failed and that was made all the
+// same.
+func (p *planner) settle(container string, kind pod.BackoffKind) {
+	if FindBackoff(p.want.Backoffs, container, kind).Failures > 0 {
+		p.out.Backoffs = append(p.out.Backoffs, pod.Backoff{Container: container, Kind: kind})
+	}
+}
+
 // needSandbox plans whatever makes the sandbox run; created and started are the
 // actions to wait for, −1 when that is the case already. Not ok: not now.
 func (p *planner) needSandbox(removed []int) (created, started int, ok bool) {
 	created, started = -1, -1
 	if p.sandbox != nil && p.sandbox.State.Live() {
-		if b := FindBackoff(p.want.Backoffs, "", pod.BackoffSandbox); b.Failures > 0 { // it was started after all
-			p.out.Backoffs = append(p.out.Backoffs, pod.Backoff{Kind: pod.BackoffSandbox})
-		}
+		p.settle("", pod.BackoffSandbox)
 		return created, started, true
 	}
 	if p.held("", pod.BackoffSandbox) {
@@ -207,19 +213,22 @@ func (p *planner) discard(c pod.Container) int {
 // tidy removes stale sandboxes, containers that will not be started, and those
 // that are not in the manifest any more.
 func (p *planner) tidy() (removed []int) {
+	inside := map[string][]int{} // sandbox → what removes unused containers in it
+	for name, list := range p.unused {
+		for _, c := range list {
+			i := p.discard(c)
+			p.cleared[name] = append(p.cleared[name], i)
+			inside[c.SandboxID] = append(inside[c.SandboxID], i)
+		}
+	}
 	for _, b := range p.stale {
 		cause, detail := pod.CauseSource, "pod-wide settings changed"
 		if b.Revision == p.want.Revision {
 			cause, detail = pod.CauseAgent, "another sandbox took its place"
 		}
-		removed = append(removed, p.removeSandbox(b, p.grace(), cause, detail))
-	}
-	for name, list := range p.unused {
-		for _, c := range list {
-			if !p.isStale(c.SandboxID) {
-				p.cleared[name] = append(p.cleared[name], p.discard(c))
-			}
-		}
+		i := p.removeSandbox(b, p.grace(), cause, detail)
+		p.out.Actions[i].After = append(p.out.Actions[i].After, inside[b.ID]...)
+		removed = append(removed, i)
 	}
 	for _, c := range p.seen.Containers {
 		if c.State == pod.RunGone || p.sandbox == nil || c.SandboxID != p.sandbox.ID {

@@ -213,24 +213,36 @@ func (r *run) startContainer(ctx context.Context, a lifecycle.Action) error {
 	return nil
 }
 
-// stopContainer takes no slot: waiting for a process to end costs the runtime
-// nothing, and a long grace must not hold up other pods.
-func (r *run) stopContainer(ctx context.Context, a lifecycle.Action) error {
+// stopContainer returns the container as it ended, nothing if there is none. It
+// takes no slot: waiting for a process to end costs the runtime nothing, and a
+// long grace must not hold up other pods.
+func (r *run) stopContainer(ctx context.Context, a lifecycle.Action) (pod.Container, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.Grace+r.l.o.CallTimeout)
 	defer cancel()
 	c, err := r.l.o.Runtime.StopContainer(ctx, a.ID, a.Grace)
 	switch {
 	case errors.Is(err, pod.NotFound):
 		r.observed(pod.Facts{GoneContainers: []pod.Gone{{ID: a.ID}}})
-		return nil
+		return pod.Container{}, nil
 	case err != nil:
-		return err
+		return pod.Container{}, err
 	}
 	r.observed(pod.Facts{Containers: []pod.Container{c}})
 	if c.State.Live() {
-		return broken(a.Op, c.Name, c.State)
+		return c, broken(a.Op, c.Name, c.State)
 	}
-	return nil
+	return c, nil
+}
+
+// stopUnstarted ends a container that is not known to have been started, before
+// it is removed. One that was is an attempt like any other: its number can't be
+// used again.
+func (r *run) stopUnstarted(ctx context.Context, a lifecycle.Action) error {
+	c, err := r.stopContainer(ctx, a)
+	if err == nil && !c.StartedAt.IsZero() {
+		return errSurprised
+	}
+	return err
 }
 
 func (r *run) removeContainer(ctx context.Context, a lifecycle.Action) error {

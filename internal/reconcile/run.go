@@ -13,6 +13,10 @@ import (
 	"podstead.io/podstead/internal/pod"
 )
 
+// errSurprised marks an action whose plan did not know what it met: what comes
+// after it is not taken but planned again.
+var errSurprised = errors.New("the plan was made without knowing this")
+
 // errSkipped marks an action that was not taken because one before it failed.
 var errSkipped = errors.New("an earlier action failed")
 
@@ -154,7 +158,7 @@ func (r *run) take(ctx context.Context, a lifecycle.Action) error {
 	switch {
 	case err == nil:
 		r.succeeded = append(r.succeeded, a)
-	case ctx.Err() == nil:
+	case ctx.Err() == nil && !errors.Is(err, errSurprised):
 		r.failures = append(r.failures, failure{action: a, err: err})
 	}
 	r.mu.Unlock()
@@ -178,10 +182,11 @@ func (r *run) do(ctx context.Context, a lifecycle.Action) error {
 	case lifecycle.OpEnsureImage:
 		return r.ensureImage(ctx, a)
 	case lifecycle.OpStopContainer:
-		return r.stopContainer(ctx, a)
+		_, err := r.stopContainer(ctx, a)
+		return err
 	case lifecycle.OpRemoveContainer:
 		if a.Grace > 0 {
-			if err := r.stopContainer(ctx, a); err != nil {
+			if err := r.stopUnstarted(ctx, a); err != nil {
 				return err
 			}
 		}

@@ -56,6 +56,16 @@ func (s *Store) Commit(ctx context.Context, r pod.Record) error {
 
 func (t *WriteTx) commitHistory(row podRow, r pod.Record) error {
 	for _, tr := range r.Transitions {
+		if tr.Machine == pod.MachineContainer && tr.From == tr.To {
+			var is string
+			found, err := t.find(&is, `SELECT "to" FROM transitions WHERE pod_uid = ? AND container = ? ORDER BY rowid DESC LIMIT 1`, row.UID, tr.Container)
+			if err != nil {
+				return err
+			}
+			if found && is != tr.From {
+				continue // the call failed, and did its work all the same
+			}
+		}
 		tr.Key, tr.UID = row.key(), row.UID
 		if tr.Generation == 0 {
 			tr.Generation = row.Generation
