@@ -48,8 +48,9 @@ func measureScale(ctx context.Context, b *bench) ([]row, error) {
 // over a runtime in memory.
 type crowd struct {
 	manifests string
+	store     *store.Store
 	fake      *runtimetest.Fake
-	started   chan string // IDs of pods of which a container started
+	started   chan string // IDs of containers that started
 	version   int
 	end       func()
 }
@@ -67,17 +68,27 @@ func newCrowd(ctx context.Context, root string, pods int) (*crowd, error) {
 	if err := c.run(ctx, root); err != nil {
 		return nil, err
 	}
-	seen := map[string]bool{}
-	for len(seen) < pods {
+	for range pods {
 		select {
-		case uid := <-c.started:
-			seen[uid] = true
+		case <-c.started:
 		case <-ctx.Done():
 			c.end()
 			return nil, ctx.Err()
 		}
 	}
-	return c, nil
+	return c, c.settled(ctx)
+}
+
+// settled returns once no pod changes any more.
+func (c *crowd) settled(ctx context.Context) error {
+	const calm = time.Second
+	versions := -1
+	return becomes(ctx, "the pods have settled", func() bool {
+		before := versions
+		time.Sleep(calm)
+		err := c.store.Read(ctx, func(t *store.ReadTx) error { return t.Get(&versions, `SELECT sum(resource_version) FROM desired_pods`) })
+		return err == nil && versions == before
+	})
 }
 
 // podsInFile keeps the largest crowd within what a directory may hold.
@@ -111,6 +122,7 @@ func (c *crowd) run(parent context.Context, root string) error {
 	if err != nil {
 		return err
 	}
+	c.store = s
 	source := dir.New(dir.Options{Path: c.manifests, Parser: manifest.Parser{NodeName: node}, Sink: s, Log: quiet})
 	observer := observe.New(observe.Options{Runtime: c.fake, Store: s, Log: quiet, Relist: time.Minute, Rebooted: s.Rebooted})
 	loop := reconcile.New(reconcile.Options{
