@@ -271,7 +271,8 @@ func (a *agent) noteAddresses() {
 }
 
 // resync looks at every pod once in a while, whatever was heard of it. Once every
-// source has been read, it is known which volumes are nobody's.
+// source has been read, it is known which volumes are nobody's. It fails when the
+// database was removed: a new agent restores it.
 func (a *agent) resync(ctx context.Context) error {
 	tick := time.NewTicker(a.cfg.SyncFrequency)
 	defer tick.Stop()
@@ -282,6 +283,9 @@ func (a *agent) resync(ctx context.Context) error {
 			return nil
 		case <-tick.C:
 			a.noteAddresses()
+			if err := a.store.Intact(ctx); err != nil && ctx.Err() == nil {
+				return err
+			}
 			if !cleaned && a.allSynced(ctx) {
 				a.cleanVolumes(ctx)
 				cleaned = true

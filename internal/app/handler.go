@@ -48,8 +48,11 @@ func (a *agent) handler() (http.Handler, func() error, error) {
 	}), sql.Close, nil
 }
 
-// storeReady fails while nothing can be written.
-func (a *agent) storeReady(context.Context) error {
+// storeReady fails while nothing can be written, or not where it will be found.
+func (a *agent) storeReady(ctx context.Context) error {
+	if err := a.store.Intact(ctx); err != nil {
+		return err
+	}
 	if h := a.store.Health(); h.Reason != "" {
 		return fmt.Errorf("%s: %s", h.Reason, h.Message)
 	}

@@ -16,7 +16,7 @@ const (
 	OpCreateSandbox   Op = "create sandbox"   // Attempt
 	OpStartSandbox    Op = "start sandbox"    // ID, or that of the sandbox just created
 	OpStopSandbox     Op = "stop sandbox"     // ID of the infra container
-	OpRemoveSandbox   Op = "remove sandbox"   // ID
+	OpRemoveSandbox   Op = "remove sandbox"   // ID, or its name if that is all there is
 	OpCreateContainer Op = "create container" // Container, Attempt; ID of the sandbox, or the one just created
 	OpStartContainer  Op = "start container"  // Container; ID, or that of the container just created
 	OpStopContainer   Op = "stop container"   // Container, ID, Grace

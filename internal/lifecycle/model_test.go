@@ -167,6 +167,9 @@ func (m *model) do(a Action) {
 		i := slices.IndexFunc(o.Sandboxes, func(b pod.Sandbox) bool { return b.InfraID == a.ID })
 		o.Sandboxes[i].State = pod.RunExited
 	case OpRemoveSandbox:
+		if len(o.Sandboxes) == 0 {
+			return // absent is fine
+		}
 		m.removeSandbox(m.box(a.ID), a.Cause)
 	case OpCreateContainer:
 		m.create(a)

@@ -209,6 +209,12 @@ func (p *planner) terminate() {
 	}
 	left := min(d.RequestedAt.Add(d.Grace).Sub(p.now), d.Grace) // the clock may have been set back
 	removed := p.removeAll(max(left, min(d.Grace, minimumGrace)), d.Cause, d.Detail)
+	if len(p.seen.Sandboxes) == 0 {
+		// A removal that was cut off leaves a sandbox without its infra container,
+		// and so does a creation; no listing shows that.
+		name := pod.Identity{Key: p.want.Key, UID: p.want.UID}.SandboxName()
+		removed = append(removed, p.add(Action{Op: OpRemoveSandbox, ID: name, Cause: d.Cause, Detail: d.Detail, After: removed}))
+	}
 	volumes := p.add(Action{Op: OpRemoveVolumes, Cause: d.Cause, After: removed})
 	p.add(Action{Op: OpForget, Cause: d.Cause, Detail: d.Detail, After: append(slices.Clone(removed), volumes)})
 }

@@ -27,8 +27,8 @@ type Runtime interface {
 	StartSandbox(ctx context.Context, id string) error
 	// InspectSandbox describes a sandbox, addresses included.
 	InspectSandbox(ctx context.Context, id string) (pod.Sandbox, error)
-	// RemoveSandbox ends and removes the Podman pod with all its containers,
-	// allowing those that still run the grace given (0: kill).
+	// RemoveSandbox ends and removes the Podman pod of that ID or name with all its
+	// containers, allowing those that still run the grace given (0: kill).
 	RemoveSandbox(ctx context.Context, id string, grace time.Duration) error
 	CreateContainer(ctx context.Context, spec pod.ContainerSpec) (pod.Container, error)
 	// StartContainer starts a created container; one that has run and ended is

@@ -57,7 +57,6 @@ type rig struct {
 // now is the wall clock of the agent and of the runtime.
 func (r *rig) now() time.Time { return time.Now().Add(time.Duration(r.jump.Load())) }
 
-
 // inBubble runs a test on a rig whose loop runs.
 func inBubble(t *testing.T, test func(r *rig)) {
 	synctest.Test(t, func(t *testing.T) {

@@ -70,6 +70,7 @@ type backup struct {
 	// writing guards what follows, and the file.
 	writing sync.Mutex
 	db      *sqlx.DB // opened by the first flush that succeeds
+	file    openFile
 }
 
 // follow notes objects that have to be carried over.
@@ -103,7 +104,13 @@ func (b *backup) flush(ctx context.Context) error {
 	b.pending = map[backupKey]struct{}{}
 	b.mu.Unlock()
 	var err error
-	if b.db == nil {
+	if b.db != nil && !b.file.there() { // someone removed it
+		err = b.db.Close()
+		b.db = nil
+	}
+	if err != nil {
+		err = fmt.Errorf("close what was removed: %w", err)
+	} else if b.db == nil {
 		err = b.openAndCompare(ctx)
 	} else if len(keys) > 0 {
 		err = b.carry(ctx, keys)
@@ -170,6 +177,9 @@ func (b *backup) openAndCompare(ctx context.Context) error {
 			}
 		}
 		err = putBackup(ctx, db, puts, drops)
+	}
+	if err == nil {
+		b.file, err = statOpen(b.path)
 	}
 	if err != nil {
 		return errors.Join(err, db.Close())

@@ -2,9 +2,12 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -307,5 +310,55 @@ func TestAdoptionAfterLosingEverything(t *testing.T) {
 	is := load(t, s, "changed").Desired
 	if is.UID != changed.UID || is.Revision <= changed.Revision || is.Containers[0].Revision <= changed.Containers[0].Revision {
 		t.Errorf("changed: %s as %s became %s as %s", changed.UID, revisions(changed), is.UID, revisions(is))
+	}
+}
+
+// Someone empties the directory while the agent runs. What was acknowledged
+// before and since is restored by the next one.
+func TestFilesRemovedWhileOpen(t *testing.T) {
+	for name, files := range map[string][]string{"database": {"podstead.db"}, "backup": {"backup.db"}, "both": {"podstead.db", "backup.db"}} {
+		t.Run(name, func(t *testing.T) {
+			o := testOptions(t.TempDir())
+			s, _ := mustOpen(t, o)
+			mustSubmit(t, s, submission("before"))
+			if err := s.backup.flush(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Intact(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range files {
+				for _, suffix := range []string{"", "-wal", "-shm"} {
+					if err := os.Remove(filepath.Join(filepath.Dir(o.Path), f+suffix)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+						t.Fatal(err)
+					}
+				}
+			}
+			mustSubmit(t, s, submission("since"))
+			if err := s.Intact(t.Context()); name != "backup" {
+				wantClass(t, err, pod.Unavailable, o.Path, "removed", "restart")
+			} else if err != nil {
+				t.Error(err)
+			}
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			s, report := mustOpen(t, o)
+			defer s.Close()
+			if report.Restored != (name != "backup") {
+				t.Errorf("opened with %+v", report)
+			}
+			for _, pod := range []string{"before", "since"} {
+				if load(t, s, pod).Desired.Deletion != nil {
+					t.Errorf("%s is lost", pod)
+				}
+			}
+			if err := s.backup.flush(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if info, err := os.Stat(o.BackupPath); err != nil || info.Size() == 0 {
+				t.Errorf("no backup: %v", err)
+			}
+		})
 	}
 }

@@ -32,6 +32,7 @@ type Store struct {
 	nodeUUID uuid.UUID // namespace of the UIDs of static pods
 
 	lock     *fileLock
+	file     openFile
 	writerDB *sqlx.DB // a pool of one
 	readers  *pool
 	backup   *backup
@@ -101,6 +102,9 @@ func (s *Store) open(ctx context.Context, o Options) (OpenReport, error) {
 		return report, err
 	}
 	if s.readers, err = openReaders(o.Driver, o.Path); err != nil {
+		return report, err
+	}
+	if s.file, err = statOpen(o.Path); err != nil {
 		return report, err
 	}
 	var bootID string
