@@ -89,6 +89,9 @@ func New(o Options) (*Engine, error) {
 	e := &Engine{limits: limits, turns: make(chan struct{}, limits.Parallel), guard: &guard{}}
 	d := &sqlite.Driver{}
 	d.RegisterConnectionHook(e.guard.install)
+	if err := registerBounded(d); err != nil {
+		return nil, err
+	}
 	e.db = sql.OpenDB(connector{driver: d, dsn: dsn(o.Path)})
 	e.db.SetMaxOpenConns(limits.Parallel)
 	return e, nil
@@ -132,7 +135,7 @@ var sqliteLimits = map[int]int{
 	sqlite3.SQLITE_LIMIT_COMPOUND_SELECT:     50,
 	sqlite3.SQLITE_LIMIT_VDBE_OP:             250_000,
 	sqlite3.SQLITE_LIMIT_FUNCTION_ARG:        100,
-	sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH: 1000,
+	sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH: 100,
 	sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER:     1000,
 	sqlite3.SQLITE_LIMIT_WORKER_THREADS:      0,
 }
@@ -149,6 +152,9 @@ func (e *Engine) Query(ctx context.Context, text string, args ...any) (Result, e
 	statement, err := single(text)
 	if err != nil {
 		return Result{}, invalid(err)
+	}
+	if writes[first(statement)] {
+		return Result{}, forbidden(errReadOnly)
 	}
 	var out Result
 	err = e.use(ctx, func(ctx context.Context, conn *sql.Conn) error {

@@ -12,8 +12,9 @@ import (
 )
 
 var (
-	errNoRows = errors.New("only SELECT, VALUES, WITH and EXPLAIN are answered here")
-	errMemory = errors.New("memory limit")
+	errReadOnly = errors.New("this connection only reads, it can change nothing; to change what runs, edit its manifest, or use podstead apply and podstead delete")
+	errNoRows   = errors.New("only SELECT, VALUES, WITH and EXPLAIN are answered here")
+	errMemory   = errors.New("memory limit")
 )
 
 // errBusy says that no turn came in time.
@@ -23,6 +24,10 @@ func (e errBusy) Error() string { return e.cause.Error() }
 
 func invalid(err error) error {
 	return &pod.Error{Class: pod.Invalid, Op: "query", Err: err}
+}
+
+func forbidden(err error) error {
+	return &pod.Error{Class: pod.Forbidden, Op: "query", Err: err}
 }
 
 func unavailable(err error) error {
@@ -53,7 +58,7 @@ func (e *Engine) explain(err error) error {
 func (e *Engine) explainCode(err *sqlite.Error) error {
 	switch err.Code() & 0xff {
 	case sqlite3.SQLITE_AUTH:
-		return &pod.Error{Class: pod.Forbidden, Op: "query", Err: fmt.Errorf("it does more than read, or uses a table or function that queries may not: %w", err)}
+		return forbidden(fmt.Errorf("it does more than read, or uses a table or function that queries may not: %w", err))
 	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_FULL:
 		return unavailable(err)
 	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
