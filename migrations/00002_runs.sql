@@ -30,6 +30,7 @@ CREATE TABLE observed_sandboxes (
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX observed_sandboxes_pod_uid ON observed_sandboxes (pod_uid);
+CREATE INDEX observed_sandboxes_name ON observed_sandboxes (namespace, pod);
 
 CREATE TABLE observed_containers (
     -- One row is a container that Podman has, or the latest attempt at a wanted one that vanished.
@@ -99,3 +100,103 @@ DROP INDEX desired_pods_source;
 CREATE INDEX desired_pods_unit ON desired_pods (source, unit);
 DROP INDEX rejections_source;
 CREATE INDEX rejections_unit ON rejections (source, unit);
+
+-- Pods that were submitted run on when the database is lost with its backup.
+DROP VIEW drift;
+-- The states and restart rules below are lifecycle's, told in SQL.
+CREATE VIEW drift AS
+-- One row is a difference between what is desired and what is observed, and what will be done about it.
+WITH
+wanted AS (
+    SELECT d.*, coalesce(d.manifest ->> '$.spec.restartPolicy', 'Always') AS policy,
+        EXISTS (SELECT 1 FROM desired_pods p WHERE p.namespace = d.namespace AND p.name = d.name AND p.deletion_requested_at IS NOT NULL) AS succeeds
+    FROM desired_pods d
+    WHERE d.deletion_requested_at IS NULL
+),
+active AS (
+    SELECT * FROM wanted WHERE NOT succeeds AND state NOT IN ('Succeeded', 'Failed', 'Evicted')
+),
+latest AS (
+    SELECT o.*, max(o.attempt) FROM observed_containers o GROUP BY o.pod_uid, o.container
+),
+attempts AS (
+    SELECT c.*, a.policy, l.id AS id, l.state AS state, l.revision AS has_revision, l.attempt AS has_attempt,
+        CASE WHEN l.state = 'gone' AND l.finished_at IS NULL THEN 137 ELSE l.exit_code END AS exit_code,
+        (SELECT max(b.until_at) FROM backoffs b WHERE b.pod_uid = c.pod_uid AND b.container = c.container) AS until_at,
+        EXISTS (SELECT 1 FROM observed_image_names n WHERE n.name = c.image_ref) AS has_image
+    FROM desired_containers c
+    JOIN active a ON a.uid = c.pod_uid
+    LEFT JOIN latest l ON l.pod_uid = c.pod_uid AND l.container = c.container
+    WHERE c.wanted
+),
+due AS (
+    SELECT t.*,
+        CASE
+            WHEN state IS NULL THEN 1
+            WHEN has_revision <> revision OR state IN ('created', 'unknown') THEN 1
+            WHEN state IN ('running', 'paused') THEN 0
+            WHEN policy = 'Never' THEN 0
+            WHEN policy = 'OnFailure' OR kind = 'init' THEN exit_code <> 0
+            ELSE 1
+        END AS is_due,
+        EXISTS (SELECT 1 FROM latest i WHERE i.pod_uid = t.pod_uid AND i.kind = 'container' AND i.started_at IS NOT NULL) AS initialized,
+        EXISTS (SELECT 1 FROM attempts i WHERE i.pod_uid = t.pod_uid AND i.kind = 'init' AND i.ordinal < t.ordinal
+            AND NOT (coalesce(i.state, '') IN ('exited', 'gone') AND i.exit_code = 0)) AS held
+    FROM attempts t
+)
+SELECT
+    d.namespace AS namespace, -- the pod's namespace
+    d.name AS pod, -- the pod's name
+    '' AS container, -- the container's name; empty when it is about the pod or its sandbox
+    d.uid AS pod_uid, -- the pod's UID
+    'deleted' AS desired, -- what is wanted
+    format('%d sandboxes and %d containers',
+        (SELECT count(*) FROM observed_sandboxes s WHERE s.pod_uid = d.uid),
+        (SELECT count(*) FROM observed_containers o WHERE o.pod_uid = d.uid AND o.state <> 'gone')) AS observed, -- what is there
+    'stop and remove' AS action, -- what the reconciler will do
+    max(d.deletion_deadline_at, coalesce((SELECT max(b.until_at) FROM backoffs b WHERE b.pod_uid = d.uid AND b.kind = 'remove'), '')) AS until_at -- when at the latest, or not before; NULL: at once
+FROM desired_pods d
+WHERE d.deletion_requested_at IS NOT NULL
+UNION ALL
+SELECT namespace, name, '', uid, 'running', 'an earlier pod of this name is terminating', 'wait until it is gone', NULL
+FROM wanted
+WHERE succeeds
+UNION ALL
+SELECT a.namespace, a.name, '', a.uid, format('sandbox of revision %d', a.revision), iif(s.id IS NULL, 'no sandbox', format('sandbox is %s', s.state)),
+    iif(s.id IS NULL, 'create sandbox', 'start sandbox'),
+    (SELECT max(b.until_at) FROM backoffs b WHERE b.pod_uid = a.uid AND b.container = '')
+FROM active a
+LEFT JOIN observed_sandboxes s ON s.pod_uid = a.uid AND s.revision = a.revision
+WHERE s.state IS NULL OR s.state NOT IN ('running', 'paused')
+UNION ALL
+SELECT s.namespace, s.pod, '', s.pod_uid, format('sandbox of revision %d', w.revision), format('sandbox of revision %d', s.revision), 'replace sandbox', NULL
+FROM observed_sandboxes s
+JOIN wanted w ON w.uid = s.pod_uid AND w.revision <> s.revision
+UNION ALL
+SELECT namespace, pod, container, pod_uid, format('running, revision %d', revision),
+    CASE WHEN state IS NULL THEN 'absent' WHEN has_revision <> revision THEN format('%s, revision %d', state, has_revision) ELSE state END,
+    CASE
+        WHEN kind = 'container' AND held AND NOT initialized THEN 'wait for init containers'
+        WHEN state IN ('running', 'paused') THEN 'replace'
+        WHEN NOT has_image THEN 'pull image and start'
+        WHEN state IS NULL OR state = 'created' THEN 'start'
+        ELSE format('start attempt %d', max(attempt, has_attempt + 1))
+    END,
+    until_at
+FROM due
+WHERE is_due AND NOT (kind = 'init' AND (initialized OR held))
+UNION ALL
+SELECT o.namespace, o.pod, o.container, o.pod_uid, 'absent', format('%s, attempt %d', o.state, o.attempt), 'stop and remove', NULL
+FROM observed_containers o
+JOIN wanted w ON w.uid = o.pod_uid
+WHERE o.state <> 'gone' AND NOT EXISTS (SELECT 1 FROM desired_containers c WHERE c.pod_uid = o.pod_uid AND c.container = o.container AND c.wanted)
+UNION ALL
+SELECT o.namespace, o.pod, '', o.pod_uid, 'absent', 'a pod that nobody wants',
+    CASE
+        WHEN EXISTS (SELECT 1 FROM sources WHERE configured AND NOT synced) THEN 'wait until every source has synced'
+        -- A random UID: it was submitted over HTTP, to a database that is lost.
+        WHEN substr(o.pod_uid, 15, 1) = '4' AND (o.namespace, o.pod) NOT IN (SELECT namespace, name FROM desired_pods) THEN 'none: submit it again, or delete it'
+        ELSE 'stop and remove'
+    END, NULL
+FROM (SELECT namespace, pod, pod_uid FROM observed_sandboxes UNION SELECT namespace, pod, pod_uid FROM observed_containers) o
+WHERE NOT EXISTS (SELECT 1 FROM desired_pods d WHERE d.uid = o.pod_uid);

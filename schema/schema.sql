@@ -171,6 +171,7 @@ CREATE TABLE observed_sandboxes (
     exited_at  TEXT,                      -- when it last ended
     changed_at TEXT NOT NULL              -- when this row last changed
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX observed_sandboxes_name ON observed_sandboxes (namespace, pod);
 CREATE INDEX observed_sandboxes_pod_uid ON observed_sandboxes (pod_uid);
 
 CREATE TABLE rejections (
@@ -341,7 +342,12 @@ JOIN wanted w ON w.uid = o.pod_uid
 WHERE o.state <> 'gone' AND NOT EXISTS (SELECT 1 FROM desired_containers c WHERE c.pod_uid = o.pod_uid AND c.container = o.container AND c.wanted)
 UNION ALL
 SELECT o.namespace, o.pod, '', o.pod_uid, 'absent', 'a pod that nobody wants',
-    iif(EXISTS (SELECT 1 FROM sources WHERE configured AND NOT synced), 'wait until every source has synced', 'stop and remove'), NULL
+    CASE
+        WHEN EXISTS (SELECT 1 FROM sources WHERE configured AND NOT synced) THEN 'wait until every source has synced'
+        -- A random UID: it was submitted over HTTP, to a database that is lost.
+        WHEN substr(o.pod_uid, 15, 1) = '4' AND (o.namespace, o.pod) NOT IN (SELECT namespace, name FROM desired_pods) THEN 'none: submit it again, or delete it'
+        ELSE 'stop and remove'
+    END, NULL
 FROM (SELECT namespace, pod, pod_uid FROM observed_sandboxes UNION SELECT namespace, pod, pod_uid FROM observed_containers) o
 WHERE NOT EXISTS (SELECT 1 FROM desired_pods d WHERE d.uid = o.pod_uid);
 

@@ -12,10 +12,12 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/types"
 
 	"podstead.io/podstead/internal/api"
 	"podstead.io/podstead/internal/config"
@@ -245,16 +247,39 @@ func (a *agent) reconcile(ctx context.Context) error {
 	return a.loop.Run(ctx)
 }
 
+// clean tells of pods that run and that nobody wants, and removes the volumes of
+// those that are gone. It reports whether it is known yet which these are.
+func (a *agent) clean(ctx context.Context) bool {
+	select {
+	case <-a.observe.Synced():
+	default:
+		return false
+	}
+	unclaimed, err := a.store.Unclaimed(ctx)
+	if err != nil {
+		return false
+	}
+	var inUse []types.UID
+	for _, o := range unclaimed {
+		for _, b := range o.Sandboxes {
+			inUse = append(inUse, b.UID)
+			a.log.Warn("a pod runs that no source wants; if it was submitted over HTTP, the database that knew it is lost, and it runs on unattended until it is submitted again or deleted", "pod", b.Key.String(), "pod_uid", b.UID)
+		}
+	}
+	a.cleanVolumes(ctx, inUse)
+	return true
+}
+
 // cleanVolumes removes what is left of pods that are gone: the agent was killed
 // while it forgot one.
-func (a *agent) cleanVolumes(ctx context.Context) {
+func (a *agent) cleanVolumes(ctx context.Context, inUse []types.UID) {
 	left, err := a.volumes.List()
 	if err != nil {
 		a.log.Warn("leftover volumes can't be listed", "err", err)
 		return
 	}
 	for _, uid := range left {
-		if _, err := a.store.Load(ctx, uid); !errors.Is(err, pod.NotFound) {
+		if _, err := a.store.Load(ctx, uid); !errors.Is(err, pod.NotFound) || slices.Contains(inUse, uid) {
 			continue
 		}
 		if err := a.volumes.Remove(ctx, uid); err != nil {
@@ -287,8 +312,7 @@ func (a *agent) resync(ctx context.Context) error {
 				return err
 			}
 			if !cleaned && a.allSynced(ctx) {
-				a.cleanVolumes(ctx)
-				cleaned = true
+				cleaned = a.clean(ctx)
 			}
 			if err := a.loop.Resync(ctx); err != nil && ctx.Err() == nil {
 				a.log.Warn("pods can't be looked at", "err", err)

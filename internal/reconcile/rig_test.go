@@ -117,16 +117,6 @@ func (r *rig) openStore() {
 	})
 }
 
-// loseStore has a new agent find neither database nor backup.
-func (r *rig) loseStore() {
-	r.Helper()
-	r.stop()
-	r.must(r.store.Close())
-	r.path += ".new"
-	r.openStore()
-	r.start()
-}
-
 // start runs a new loop, as a new agent does; stop ends it and waits for that.
 func (r *rig) start() {
 	r.Helper()

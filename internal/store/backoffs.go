@@ -54,12 +54,8 @@ func (t *WriteTx) putBackoff(key pod.Key, uid types.UID, b pod.Backoff) error {
 // endOutage drops the back-offs that there are because the runtime gave no
 // answer, and has their pods looked at.
 func (t *WriteTx) endOutage() error {
-	var uids []types.UID
-	if err := t.Select(&uids, `SELECT DISTINCT pod_uid FROM backoffs WHERE unavailable`); err != nil || len(uids) == 0 {
+	if err := t.touchAll(`SELECT DISTINCT pod_uid FROM backoffs WHERE unavailable`); err != nil {
 		return err
-	}
-	for _, uid := range uids {
-		t.touch(uid)
 	}
 	_, err := t.Exec(`DELETE FROM backoffs WHERE unavailable`)
 	return err

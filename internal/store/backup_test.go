@@ -8,11 +8,13 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"podstead.io/podstead/internal/pod"
 )
@@ -361,4 +363,76 @@ func TestFilesRemovedWhileOpen(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Database and backup are both lost; what was submitted runs on until someone
+// says what is to become of it.
+func TestSubmittedPodsOutliveTheLossOfEverything(t *testing.T) {
+	setup := func(t *testing.T) (*Store, pod.Desired, pod.Desired) {
+		t.Helper()
+		first, c := newStore(t)
+		mustSync(t, first, dirA, set(submission("static")))
+		mustSubmit(t, first, submission("posted"))
+		posted, static := load(t, first, "posted").Desired, load(t, first, "static").Desired
+		s, _ := newStore(t)
+		if err := s.Configure(t.Context(), []pod.Source{dirA, httpSrc}); err != nil {
+			t.Fatal(err)
+		}
+		facts := pod.Facts{Complete: true}
+		for _, d := range []pod.Desired{posted, static} {
+			facts.Sandboxes = append(facts.Sandboxes, sandboxOf(d, c.Now()))
+			facts.Containers = append(facts.Containers, containerOf(d, "main", 3, c.Now()))
+		}
+		mustObserve(t, s, facts)
+		mustSync(t, s, dirA, set())
+		return s, posted, static
+	}
+	orphans := func(t *testing.T, s *Store) (uids []types.UID) {
+		t.Helper()
+		list, err := s.Orphans(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range list {
+			uids = append(uids, o.Sandboxes[0].UID)
+		}
+		return uids
+	}
+	t.Run("it runs on", func(t *testing.T) {
+		s, _, static := setup(t)
+		if got := orphans(t, s); !slices.Equal(got, []types.UID{static.UID}) {
+			t.Errorf("orphans %v; want what the directory had", got)
+		}
+		if list, err := s.Unclaimed(t.Context()); err != nil || len(list) != 2 {
+			t.Errorf("unclaimed %+v, %v", list, err)
+		}
+		if got := query(t, s, `SELECT action FROM drift WHERE pod = 'posted'`); !slices.Equal(got, []string{"none: submit it again, or delete it"}) {
+			t.Errorf("drift %q", got)
+		}
+	})
+	t.Run("it is submitted again", func(t *testing.T) {
+		s, posted, _ := setup(t)
+		mustSubmit(t, s, submission("posted"))
+		if d := load(t, s, "posted").Desired; d.UID != posted.UID || revisions(d) != revisions(posted) {
+			t.Errorf("adopted as %s %s", d.UID, revisions(d))
+		}
+	})
+	t.Run("another is submitted under its name", func(t *testing.T) {
+		s, posted, _ := setup(t)
+		mustSubmit(t, s, submission("posted", withImage("main", "nginx")))
+		if d := load(t, s, "posted").Desired; d.UID != posted.UID || revisions(d) != "g1 r2 main:2" {
+			t.Errorf("adopted as %s %s", d.UID, revisions(d))
+		}
+	})
+	t.Run("it is deleted", func(t *testing.T) {
+		s, posted, _ := setup(t)
+		if err := s.Withdraw(t.Context(), httpSrc, key("posted"), nil); err != nil {
+			t.Fatal(err)
+		}
+		snap := load(t, s, "posted")
+		if snap.Desired.UID != posted.UID || snap.Desired.Deletion == nil || len(snap.Observed.Containers) != 1 {
+			t.Errorf("%+v", snap)
+		}
+		wantClass(t, s.Withdraw(t.Context(), httpSrc, key("static"), nil), pod.NotFound)
+	})
 }

@@ -128,7 +128,7 @@ func (s *Store) createPod(t *WriteTx, src pod.Source, sub pod.Submission) error 
 		Manifest: string(sub.Manifest), Hash: sub.Hash, CreatedAt: t.now(), StateAt: t.now(), Status: "{}",
 	}
 	containers := s.manifestContainers(row.UID, sub.Pod)
-	if err := t.adopt(&row, containers); err != nil {
+	if err := t.adopt(&row, src.Kind.Static(), containers); err != nil {
 		return fmt.Errorf("adopt %s: %w", key, err)
 	}
 	if row.ResourceVersion, err = t.nextVersion(); err != nil {
@@ -144,6 +144,10 @@ func (s *Store) createPod(t *WriteTx, src pod.Source, sub pod.Submission) error 
 	}
 	t.touch(row.UID)
 	t.save(backupPod, string(row.UID))
+	// Whatever else has the name is in the way.
+	if err := t.touchAll(`SELECT DISTINCT pod_uid FROM observed_sandboxes WHERE namespace = ? AND pod = ?`, key.Namespace, key.Name); err != nil {
+		return err
+	}
 	return t.warn(row, sub.Warnings)
 }
 
@@ -275,12 +279,8 @@ func (s *Store) forgetPod(t *WriteTx, row podRow) error {
 		return err
 	}
 	// A later incarnation may have waited for this one to be gone.
-	var waiting []types.UID
-	if err := t.Select(&waiting, `SELECT uid FROM desired_pods WHERE namespace = ? AND name = ?`, row.Namespace, row.Name); err != nil {
+	if err := t.touchAll(`SELECT uid FROM desired_pods WHERE namespace = ? AND name = ?`, row.Namespace, row.Name); err != nil {
 		return err
-	}
-	for _, uid := range waiting {
-		t.touch(uid)
 	}
 	return t.dropRetired(row.Source)
 }

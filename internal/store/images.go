@@ -3,8 +3,6 @@ package store
 import (
 	"context"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"podstead.io/podstead/internal/pod"
 )
 
@@ -118,12 +116,7 @@ func (t *WriteTx) dropImages(rows, before map[string]imageRow, names, beforeName
 }
 
 func (t *WriteTx) touchImage(name string) error {
-	var uids []types.UID
-	err := t.Select(&uids, `SELECT DISTINCT pod_uid FROM desired_containers WHERE image_ref = ? AND wanted`, name)
-	for _, uid := range uids {
-		t.touch(uid)
-	}
-	return err
+	return t.touchAll(`SELECT DISTINCT pod_uid FROM desired_containers WHERE image_ref = ? AND wanted`, name)
 }
 
 // imagesFor maps the images that the containers ask for to the IDs present.

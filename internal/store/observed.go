@@ -176,8 +176,16 @@ func (s *Store) UIDs(ctx context.Context) ([]types.UID, error) {
 	return uids, err
 }
 
-// Orphans lists what was observed of pods that nobody desires. It is empty
-// until Configure was called and every configured source has synced once.
+// submitted selects rows of observed pods that were submitted over HTTP, by their
+// random UIDs: those of static pods follow from their place. A database that was
+// lost with its backup leaves such pods behind, and no source will bring them
+// back. They run on until the name is asked for or their deletion is.
+const submitted = `substr(pod_uid, 15, 1) = '4'`
+
+// Orphans lists what was observed of pods that nobody desires and that are to go.
+// It is empty until Configure was called and every configured source has synced
+// once. Pods that were submitted are no orphans while nobody wants their name;
+// see Unclaimed.
 func (s *Store) Orphans(ctx context.Context) ([]pod.Observation, error) {
 	if !s.configured.Load() {
 		return nil, nil
@@ -188,6 +196,19 @@ func (s *Store) Orphans(ctx context.Context) ([]pod.Observation, error) {
 		if err := t.Get(&waiting, `SELECT count(*) FROM sources WHERE configured AND NOT synced`); err != nil || waiting > 0 {
 			return err
 		}
+		var err error
+		list, err = t.observations(`WHERE pod_uid NOT IN (SELECT uid FROM desired_pods)
+			AND NOT (` + submitted + ` AND (namespace, pod) NOT IN (SELECT namespace, name FROM desired_pods))`)
+		return err
+	})
+	return list, err
+}
+
+// Unclaimed lists what was observed of pods that nobody desires, those included
+// that were submitted to a database which is lost.
+func (s *Store) Unclaimed(ctx context.Context) ([]pod.Observation, error) {
+	var list []pod.Observation
+	err := s.Read(ctx, func(t *ReadTx) error {
 		var err error
 		list, err = t.observations(`WHERE pod_uid NOT IN (SELECT uid FROM desired_pods)`)
 		return err

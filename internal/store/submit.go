@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"podstead.io/podstead/internal/pod"
 )
 
@@ -109,7 +112,7 @@ func (s *Store) Withdraw(ctx context.Context, src pod.Source, key pod.Key, grace
 		case err != nil:
 			return err
 		case !found:
-			return notFound(op, key)
+			return s.withdrawUnclaimed(t, src, key, grace)
 		case row.Source != src.ID:
 			return conflict(op, key, "it belongs to %s: remove it there", row.owner())
 		case row.deleting():
@@ -120,6 +123,28 @@ func (s *Store) Withdraw(ctx context.Context, src pod.Source, key pod.Key, grace
 		}
 		return s.deletePod(t, row, grace, pod.CauseUser, "its deletion was asked for over HTTP")
 	})
+}
+
+// withdrawUnclaimed deletes a pod that was submitted to a database which is lost.
+// It gets a row for as long as that takes.
+func (s *Store) withdrawUnclaimed(t *WriteTx, src pod.Source, key pod.Key, grace *time.Duration) error {
+	row := podRow{
+		Namespace: key.Namespace, Name: key.Name, Source: src.ID, Generation: 1, CreatedAt: t.now(), StateAt: t.now(), Status: "{}",
+		Manifest: marshal(corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}),
+	}
+	if err := t.adopt(&row, false, nil); err != nil {
+		return err
+	}
+	if row.UID == "" {
+		return notFound("delete pod", key)
+	}
+	if _, err := t.ensureSource(src, true); err != nil {
+		return err
+	}
+	if err := t.named(insertPod, row); err != nil {
+		return err
+	}
+	return s.deletePod(t, row, grace, pod.CauseUser, "its deletion was asked for over HTTP")
 }
 
 // hasten shortens the grace of a pod that is being deleted to end the given

@@ -227,6 +227,11 @@ func (s *Store) applySync(t *WriteTx, src pod.Source, p syncPlan, refused []reje
 	if err != nil {
 		return err
 	}
+	if !known { // it may have been the last to be waited for
+		if err := t.touchAll(`SELECT DISTINCT pod_uid FROM observed_sandboxes WHERE pod_uid NOT IN (SELECT uid FROM desired_pods)`); err != nil {
+			return err
+		}
+	}
 	replaced, err := t.replaceRejections(src.ID, refused, p.rejections)
 	if err != nil {
 		return err

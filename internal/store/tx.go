@@ -95,6 +95,16 @@ func (t *WriteTx) named(query string, arg any) error {
 // touch names a pod that may call for action once this is committed.
 func (t *WriteTx) touch(uid types.UID) { t.pods[uid] = struct{}{} }
 
+// touchAll touches the pods whose UIDs the query selects.
+func (t *WriteTx) touchAll(query string, args ...any) error {
+	var uids []types.UID
+	err := t.Select(&uids, query, args...)
+	for _, uid := range uids {
+		t.touch(uid)
+	}
+	return err
+}
+
 // save names a row of desired state that the backup has to follow.
 func (t *WriteTx) save(kind backupKind, key string) { t.backup[backupKey{kind, key}] = struct{}{} }
 
