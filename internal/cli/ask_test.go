@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"podstead.io/podstead/internal/pod"
 	"podstead.io/podstead/internal/wire"
@@ -35,6 +36,20 @@ func TestWhyOfAPodThatIsGone(t *testing.T) {
 		{Key: d.Key, UID: d.UID, Machine: pod.MachinePod, From: "Terminating", Event: "forget", To: "Gone", Cause: pod.CauseSource, Detail: "web.yaml was removed", Generation: 1},
 	}})
 	golden(t, "why-gone", a.must("why", "web"))
+}
+
+// A pod that can't be made says what Podman said.
+func TestWhyNamesTheFailure(t *testing.T) {
+	a := newAgent(t)
+	a.drop("web.yaml", webManifest)
+	d := a.pod("web-" + node)
+	a.commit(d, pod.Record{State: pod.StatePending, Backoffs: []pod.Backoff{{
+		Kind: pod.BackoffSandbox, Failures: 2, Until: noon.Add(time.Hour), LastAt: noon, Reason: "CreatePodSandboxError", Message: "create pod k8s_web: the name is taken",
+	}}})
+	want := "\nWhat failed and is tried again:\n  pod, making its sandbox failed at 2020-12-01T12:00:00Z, 2 times in a row: create pod k8s_web: the name is taken\n"
+	if said := a.must("why", "web"); !strings.Contains(said, want) {
+		t.Errorf("it says\n%s", said)
+	}
 }
 
 func TestDescribe(t *testing.T) {
@@ -110,7 +125,7 @@ func TestAgentThatIsNotThere(t *testing.T) {
 	env := map[string]string{wire.SocketVariable: "/elsewhere"}
 	for _, args := range [][]string{{"get", "pods"}, {"sql", "select 1"}, {"why", "x"}, {"describe", "pod", "x"}, {"delete", "pod", "x"}} {
 		o := run(t.Context(), "", env, append(args, "--socket", missing)...)
-		want := "error: cannot reach the agent at " + missing + ": connect: no such file or directory\nIs podsteadd running? Try: systemctl status podstead"
+		want := "error: cannot reach the agent at " + missing + ": connect: no such file or directory\nIs podsteadd running? Try: systemctl status podsteadd"
 		if o.code != 1 || !strings.HasPrefix(o.stderr, want) {
 			t.Errorf("%v: %+v", args, o)
 		}

@@ -129,10 +129,10 @@ func (c *client) explain(err error) error {
 	if errors.As(err, &op) {
 		err = op.Err
 	}
-	hint := "Is podsteadd running? Try: systemctl status podstead"
+	hint := "Is podsteadd running? Try: systemctl status podsteadd"
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		hint = "Run podstead as root, or as a member of the socket's group"
+		hint = "Run podstead as root, or as a member of the socket's group, as after: adduser NAME podstead, and a new login"
 	case errors.Is(err, syscall.ENOENT), errors.Is(err, syscall.ECONNREFUSED):
 		hint += ". If it listens elsewhere, give --socket or set " + wire.SocketVariable
 	}

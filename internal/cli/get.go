@@ -78,10 +78,11 @@ var listings = []listing{
 	{
 		name: "sources", aliases: []string{"source"}, everywhere: true,
 		short: "List sources of manifests and whether they can be read",
-		query: `SELECT s.*, (SELECT count(*) FROM pods p WHERE p.source = s.id) AS pods,
+		query: `SELECT s.*, s.synced AND coalesce(s.last_error, '') = '' AS current,
+			(SELECT count(*) FROM pods p WHERE p.source = s.id) AS pods,
 			(SELECT count(*) FROM rejections r WHERE r.source = s.id) AS rejections FROM sources s ORDER BY id`,
 		columns: []column{
-			{header: "KIND", key: "kind"}, {header: "LOCATION", key: "location"}, {header: "SYNCED", key: "synced", show: yesNo},
+			{header: "KIND", key: "kind"}, {header: "LOCATION", key: "location", show: location}, {header: "SYNCED", key: "current", show: yesNo},
 			{header: "PODS", key: "pods"}, {header: "REJECTIONS", key: "rejections"}, {header: "LAST CHANGE", key: "last_sync_at", show: (*session).since},
 			{header: "ERROR", key: "last_error"}, {header: "SINCE", key: "last_error_at", wide: true, show: (*session).since},
 		},
@@ -109,6 +110,14 @@ var listings = []listing{
 			{header: "POD UID", key: "pod_uid", wide: true}, {header: "DETAIL", key: "detail"},
 		},
 	},
+}
+
+// location of the source that has none is the agent itself.
+func location(_ *session, v string) string {
+	if v == "" {
+		return "the agent's API: podstead apply, POST /manifests"
+	}
+	return v
 }
 
 func yesNo(_ *session, v string) string {

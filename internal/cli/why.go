@@ -43,6 +43,8 @@ const (
 		LEFT JOIN json_each(r.errors) e WHERE r.namespace = :namespace AND r.pod = :pod ORDER BY r.id, e.key`
 	whyNext = `SELECT container, desired, observed, action, until_at FROM drift
 		WHERE namespace = :namespace AND pod = :pod AND (:container = '' OR container = :container) ORDER BY container, action`
+	whyWaits = `SELECT container, kind, failures, last_at, message FROM backoffs
+		WHERE namespace = :namespace AND pod = :pod AND (:container = '' OR container = :container) AND message <> '' ORDER BY container, kind`
 )
 
 func (s *session) why(ctx context.Context, name, container string, limit int) error {
@@ -69,6 +71,10 @@ func (s *session) why(ctx context.Context, name, container string, limit int) er
 	if err != nil {
 		return err
 	}
+	waits, err := ask(whyWaits)
+	if err != nil {
+		return err
+	}
 	if len(now.Rows) == 0 && len(history.Rows) == 0 {
 		return fmt.Errorf("pod %s/%s has no container %s, and never had", s.namespace, name, container)
 	}
@@ -81,6 +87,7 @@ func (s *session) why(ctx context.Context, name, container string, limit int) er
 		return err
 	}
 	s.printObstacles(refused)
+	s.printFailures(waits)
 	return s.printNext(next)
 }
 
@@ -135,6 +142,36 @@ func (s *session) printObstacles(refused wire.Rows) {
 		}
 		fmt.Fprintf(s.Stdout, "  %s, since %s: %s\n", printable(ownerName(source, place)), stamp(since), printable(message))
 	}
+}
+
+// printFailures says what failed and is to be tried again.
+func (s *session) printFailures(waits wire.Rows) {
+	if len(waits.Rows) == 0 {
+		return
+	}
+	fmt.Fprintf(s.Stdout, "\nWhat failed and is tried again:\n")
+	for _, row := range waits.Rows {
+		r := cells(row)
+		container, kind, failures, last, message := r[0], r[1], r[2], r[3], r[4]
+		who := "pod"
+		if container != "" {
+			who = "container " + container
+		}
+		times := ""
+		if failures != "1" {
+			times = ", " + failures + " times in a row"
+		}
+		fmt.Fprintf(s.Stdout, "  %s, %s at %s%s: %s\n", who, cmp.Or(failureWords[kind], kind), stamp(last), times, printable(message))
+	}
+}
+
+var failureWords = map[string]string{
+	"crash":   "ended",
+	"image":   "pulling its image failed",
+	"create":  "making it failed",
+	"sandbox": "making its sandbox failed",
+	"volume":  "making its volumes failed",
+	"remove":  "removing it failed",
 }
 
 func (s *session) printNext(next wire.Rows) error {

@@ -65,9 +65,9 @@ func TestExamine(t *testing.T) {
 		found  string
 		remedy string
 	}{
-		{"agent down", func(f *Facts) { f.Agent.Err = "connect: no such file or directory" }, "agent", Fail, "no such file", "systemctl start podstead"},
+		{"agent down", func(f *Facts) { f.Agent.Err = "connect: no such file or directory" }, "agent", Fail, "no such file", "systemctl start podsteadd"},
 		{"agent not ready", func(f *Facts) { f.Agent.NotReady = []string{"podman failed: hangs", "store failed: full"} }, "agent", Fail, "podman failed: hangs; store failed: full", "mend"},
-		{"agent not restarted", func(f *Facts) { f.Agent.Version = "v0" }, "agent", Warn, "v0 answers", "systemctl restart podstead"},
+		{"agent not restarted", func(f *Facts) { f.Agent.Version = "v0" }, "agent", Warn, "v0 answers", "systemctl restart podsteadd"},
 
 		{"no Podman", func(f *Facts) { f.Podman = Podman{URL: "unix:///x", ServiceErr: "refused"} }, "podman service", Fail, "no podman command", "apt-get install podman"},
 		{"Podman broken", func(f *Facts) { f.Podman.Info, f.Podman.ServiceErr, f.Podman.InfoErr = nil, "refused", "no subuid" }, "podman service", Fail, "no subuid", "podman info"},

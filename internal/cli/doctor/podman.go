@@ -15,13 +15,13 @@ func examineAgent(a Agent) Finding {
 	switch {
 	case a.Err != "":
 		f.Level, f.Found = Fail, a.Err
-		f.Remedy = "start it: systemctl start podstead; if it does not stay up: journalctl -u podstead"
+		f.Remedy = "start it: systemctl start podsteadd; if it does not stay up: journalctl -u podsteadd"
 	case len(a.NotReady) > 0:
 		f.Level, f.Found = Fail, "not ready: "+strings.Join(a.NotReady, "; ")
 		f.Remedy = "mend what is named here; the agent goes on by itself"
 	case a.Version != a.Client:
 		f.Level, f.Found = Warn, fmt.Sprintf("%s answers at %s, but this client is %s", a.Version, a.Socket, a.Client)
-		f.Remedy = "restart the agent after an upgrade, pods keep running: systemctl restart podstead"
+		f.Remedy = "restart the agent after an upgrade, pods keep running: systemctl restart podsteadd"
 	default:
 		f.Level, f.Found = OK, fmt.Sprintf("%s answers at %s and is ready", a.Version, a.Socket)
 	}
