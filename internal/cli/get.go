@@ -82,7 +82,7 @@ var listings = []listing{
 			(SELECT count(*) FROM pods p WHERE p.source = s.id) AS pods,
 			(SELECT count(*) FROM rejections r WHERE r.source = s.id) AS rejections FROM sources s ORDER BY id`,
 		columns: []column{
-			{header: "KIND", key: "kind"}, {header: "LOCATION", key: "location", show: location}, {header: "SYNCED", key: "current", show: yesNo},
+			{header: "KIND", key: "kind"}, {header: "LOCATION", key: "location", show: orAPI}, {header: "SYNCED", key: "current", show: yesNo},
 			{header: "PODS", key: "pods"}, {header: "REJECTIONS", key: "rejections"}, {header: "LAST CHANGE", key: "last_sync_at", show: (*session).since},
 			{header: "ERROR", key: "last_error"}, {header: "SINCE", key: "last_error_at", wide: true, show: (*session).since},
 		},
@@ -112,8 +112,8 @@ var listings = []listing{
 	},
 }
 
-// location of the source that has none is the agent itself.
-func location(_ *session, v string) string {
+// orAPI is a location; the source that has none is the agent itself.
+func orAPI(_ *session, v string) string {
 	if v == "" {
 		return "the agent's API: podstead apply, POST /manifests"
 	}
