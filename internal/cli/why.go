@@ -75,7 +75,7 @@ func (s *session) why(ctx context.Context, name, container string, limit int) er
 	if err != nil {
 		return err
 	}
-	if len(now.Rows) == 0 && len(history.Rows) == 0 {
+	if container != "" && len(now.Rows) == 0 && len(history.Rows) == 0 {
 		return fmt.Errorf("pod %s/%s has no container %s, and never had", s.namespace, name, container)
 	}
 	subject := "Pod " + s.namespace + "/" + name
