@@ -445,29 +445,3 @@ func FuzzQuery(f *testing.F) {
 		}
 	})
 }
-
-// The examples are documentation: each must run, and answer with columns that
-// have names.
-func TestExamples(t *testing.T) {
-	e, _ := newEngine(t, Limits{})
-	data, err := os.ReadFile("../../schema/examples.sql")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, text, _ := strings.Cut(string(data), "\n\n")
-	n := 0
-	for example := range strings.SplitSeq(text, "\n\n") {
-		n++
-		if !strings.HasPrefix(example, "-- ") || !strings.Contains(example, "?") {
-			t.Errorf("no question: %s", example)
-		}
-		for _, c := range mustQuery(t, e, example).Columns {
-			if strings.ContainsAny(c, "( ") {
-				t.Errorf("column %q in %s", c, example)
-			}
-		}
-	}
-	if n < 10 {
-		t.Errorf("%d examples", n)
-	}
-}
