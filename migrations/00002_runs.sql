@@ -195,7 +195,8 @@ SELECT o.namespace, o.pod, '', o.pod_uid, 'absent', 'a pod that nobody wants',
     CASE
         WHEN EXISTS (SELECT 1 FROM sources WHERE configured AND NOT synced) THEN 'wait until every source has synced'
         -- A random UID: it was submitted over HTTP, to a database that is lost.
-        WHEN substr(o.pod_uid, 15, 1) = '4' AND (o.namespace, o.pod) NOT IN (SELECT namespace, name FROM desired_pods) THEN 'none: submit it again, or delete it'
+        WHEN substr(o.pod_uid, 15, 1) = '4' AND (o.namespace, o.pod) NOT IN (SELECT namespace, name FROM desired_pods)
+            AND NOT EXISTS (SELECT 1 FROM transitions t WHERE t.pod_uid = o.pod_uid AND t.container = '' AND t."to" = 'Gone') THEN 'none: submit it again, or delete it'
         ELSE 'stop and remove'
     END, NULL
 FROM (SELECT namespace, pod, pod_uid FROM observed_sandboxes UNION SELECT namespace, pod, pod_uid FROM observed_containers) o

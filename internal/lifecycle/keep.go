@@ -85,10 +85,10 @@ func (p *planner) whySuperseded(c pod.Container, dc pod.DesiredContainer) (pod.C
 	}
 }
 
-// superseded are the live attempts before the latest.
+// superseded are the live attempts but for the latest.
 func (p *planner) superseded(s step) (live []pod.Container) {
 	for _, c := range p.attempts[s.dc.Name] {
-		if c.State.Live() && c.Attempt < s.last.Attempt && !p.isStale(c.SandboxID) {
+		if c.State.Live() && c.ID != s.last.ID && !p.isStale(c.SandboxID) {
 			live = append(live, c)
 		}
 	}

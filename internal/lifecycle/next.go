@@ -81,10 +81,25 @@ func newPlanner(s pod.Snapshot, now time.Time) *planner {
 		p.attempts[c.Container] = append(p.attempts[c.Container], c)
 	}
 	for name, list := range p.attempts {
-		slices.SortFunc(list, func(a, b pod.Container) int { return cmp.Compare(b.Attempt, a.Attempt) })
+		slices.SortFunc(list, func(a, b pod.Container) int {
+			return cmp.Or(cmp.Compare(b.Attempt, a.Attempt), cmp.Compare(presence(b.State), presence(a.State)))
+		})
 		p.setAside(name)
 	}
 	return p
+}
+
+// presence puts two containers of one number in order, which should not be: the
+// one that is more than a memory counts.
+func presence(s pod.RunState) int {
+	switch {
+	case s.Live():
+		return 2
+	case s != pod.RunGone:
+		return 1
+	default:
+		return 0
+	}
 }
 
 // setAside takes attempts that were made and never started from the others,

@@ -250,5 +250,14 @@ func (r *run) removeContainer(ctx context.Context, a lifecycle.Action) error {
 		return err
 	}
 	r.observed(pod.Facts{GoneContainers: []pod.Gone{{ID: a.ID, Cause: a.Cause, Detail: a.Detail}}})
+	if a.Grace == 0 {
+		return nil
+	}
+	// A start that was carried out late may have been seen meanwhile.
+	r.write(ctx)
+	now, err := r.l.o.Store.Load(ctx, r.snap.Desired.UID)
+	if err == nil && slices.ContainsFunc(now.Observed.Containers, func(c pod.Container) bool { return c.ID == a.ID && !c.StartedAt.IsZero() }) {
+		return errSurprised
+	}
 	return nil
 }

@@ -424,6 +424,23 @@ func TestSubmittedPodsOutliveTheLossOfEverything(t *testing.T) {
 			t.Errorf("adopted as %s %s", d.UID, revisions(d))
 		}
 	})
+	t.Run("what is left of one that is gone does not", func(t *testing.T) {
+		s, posted, static := setup(t)
+		if err := s.Withdraw(t.Context(), httpSrc, key("posted"), nil); err != nil {
+			t.Fatal(err)
+		}
+		r := recordFor(load(t, s, "posted"))
+		r.Forget, r.Transitions = true, []pod.Transition{{Machine: pod.MachinePod, To: string(pod.StateGone)}}
+		mustCommit(t, s, r)
+		mustObserve(t, s, pod.Facts{Sandboxes: []pod.Sandbox{sandboxOf(posted, time.Now())}, AsOf: s.order.now().Add(time.Minute)})
+		if got := orphans(t, s); !slices.Contains(got, posted.UID) || !slices.Contains(got, static.UID) {
+			t.Errorf("orphans %v", got)
+		}
+		mustSubmit(t, s, submission("posted"))
+		if uids := uidsOf(t, s, "posted"); slices.Contains(uids, posted.UID) {
+			t.Errorf("a pod that is gone came back as %v", uids)
+		}
+	})
 	t.Run("it is deleted", func(t *testing.T) {
 		s, posted, _ := setup(t)
 		if err := s.Withdraw(t.Context(), httpSrc, key("posted"), nil); err != nil {

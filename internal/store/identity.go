@@ -32,7 +32,7 @@ func (t *WriteTx) adopt(row *podRow, static bool, containers []containerRow) err
 		Hash     string    `db:"manifest_hash"`
 	}
 	ok, err := t.find(&found, `SELECT pod_uid, revision, manifest_hash FROM observed_sandboxes o
-		WHERE namespace = ? AND pod = ? AND (manifest_hash = ? OR pod_uid = ? OR ? AND `+submitted+`)
+		WHERE namespace = ? AND pod = ? AND (manifest_hash = ? OR pod_uid = ? OR ? AND `+submitted+`) AND `+notGone+`
 		AND NOT EXISTS (SELECT 1 FROM desired_pods d WHERE d.uid = o.pod_uid)
 		ORDER BY manifest_hash = ? DESC, attempt DESC, created_at DESC LIMIT 1`,
 		row.Namespace, row.Name, row.Hash, row.UID, !static, row.Hash)

@@ -179,8 +179,11 @@ func (s *Store) UIDs(ctx context.Context) ([]types.UID, error) {
 // submitted selects rows of observed pods that were submitted over HTTP, by their
 // random UIDs: those of static pods follow from their place. A database that was
 // lost with its backup leaves such pods behind, and no source will bring them
-// back. They run on until the name is asked for or their deletion is.
-const submitted = `substr(pod_uid, 15, 1) = '4'`
+// back. They run on until the name is asked for or their deletion is. What is left
+// of a pod that is known to be gone is no such pod.
+const submitted = `substr(pod_uid, 15, 1) = '4' AND ` + notGone
+
+const notGone = `pod_uid NOT IN (SELECT t.pod_uid FROM transitions t WHERE t.container = '' AND t."to" = 'Gone')`
 
 // Orphans lists what was observed of pods that nobody desires and that are to go.
 // It is empty until Configure was called and every configured source has synced
