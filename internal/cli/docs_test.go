@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"io/fs"
+	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -52,6 +53,23 @@ func TestDocumentedCommandsExist(t *testing.T) {
 	}
 	if seen < 20 {
 		t.Errorf("only %d commands were found", seen)
+	}
+}
+
+// The diagrams of the documentation are the generated ones.
+func TestDocumentedStates(t *testing.T) {
+	text, err := fs.ReadFile(web.Files, "docs/lifecycle.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, machine := range []string{"pod", "container"} {
+		diagram, err := os.ReadFile("../../schema/states-" + machine + ".mmd")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(text), "```mermaid\n"+strings.TrimSpace(string(diagram))+"\n```\n") {
+			t.Errorf("lifecycle.md does not have the diagram of schema/states-%s.mmd", machine)
+		}
 	}
 }
 
