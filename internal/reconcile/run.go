@@ -49,11 +49,7 @@ type run struct {
 	failures  []failure
 	succeeded []lifecycle.Action
 	forget    bool
-	pulling   int // actions under way that wait for an image
-	working   int // the others
 
-	// quiet has room for one signal that an action ended.
-	quiet   chan struct{}
 	writing sync.Mutex // held while facts are written, to keep their order
 }
 
@@ -62,7 +58,7 @@ type run struct {
 // soon as nothing is under way but a pull, which goes on while it is planned
 // again: a registry must not hold up the restart of another container.
 func (l *Loop) carryOut(ctx context.Context, snap pod.Snapshot, actions []lifecycle.Action, w *worker) *run {
-	r := &run{l: l, snap: snap, began: time.Now(), created: map[string]string{}, images: map[string]string{}, quiet: make(chan struct{}, 1)}
+	r := &run{l: l, snap: snap, began: time.Now(), created: map[string]string{}, images: map[string]string{}}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	done := make([]chan struct{}, len(actions))
@@ -71,8 +67,10 @@ func (l *Loop) carryOut(ctx context.Context, snap pod.Snapshot, actions []lifecy
 		done[i] = make(chan struct{})
 	}
 	var all sync.WaitGroup
+	left := follow(actions)
 	for i, a := range actions {
 		all.Go(func() {
+			defer left.end(i)
 			for _, j := range a.After {
 				<-done[j]
 				if errs[j] != nil {
@@ -83,7 +81,6 @@ func (l *Loop) carryOut(ctx context.Context, snap pod.Snapshot, actions []lifecy
 				close(done[i])
 				return
 			}
-			defer r.begin(a)()
 			errs[i] = r.take(ctx, a)
 			close(done[i])
 			if errs[i] == nil && a.Op == lifecycle.OpStartSandbox {
@@ -104,38 +101,12 @@ func (l *Loop) carryOut(ctx context.Context, snap pod.Snapshot, actions []lifecy
 			if l.outdated(ctx, snap) {
 				cancel()
 			}
-		case <-r.quiet:
+		case <-left.ended:
 		}
-		if rang && r.onlyPulls() {
+		if rang && left.onlyPulls() {
 			cancel()
 		}
 	}
-}
-
-// begin counts an action as under way until the returned function is called.
-func (r *run) begin(a lifecycle.Action) (end func()) {
-	count := &r.working
-	if a.Op == lifecycle.OpEnsureImage {
-		count = &r.pulling
-	}
-	r.mu.Lock()
-	*count++
-	r.mu.Unlock()
-	return func() {
-		r.mu.Lock()
-		*count--
-		r.mu.Unlock()
-		select {
-		case r.quiet <- struct{}{}:
-		default:
-		}
-	}
-}
-
-func (r *run) onlyPulls() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.pulling > 0 && r.working == 0
 }
 
 // outdated reports whether the plan was made for something else than what is

@@ -160,6 +160,7 @@ func (s *Store) editPod(t *WriteTx, row podRow, sub pod.Submission) error {
 		return err
 	}
 	d := s.diff(row, sub.Pod)
+	d.again = ended(row.State) && len(d.containers) > 0
 	row.Unit, row.Place, row.Manifest, row.Hash = sub.Unit, sub.Place, string(sub.Manifest), sub.Hash
 	row.Generation++
 	if d.podWide {

@@ -10,7 +10,10 @@ import (
 // at a new revision, so a pod-wide change gives one to every container too.
 type difference struct {
 	podWide    bool                  // and with it every container
-	containers map[string]pod.Change // init containers included
+	containers map[string]pod.Change
+	// again says that the pod had ended and is to run again: its init containers
+	// first, though they failed for good.
+	again bool
 }
 
 func (d difference) replaces(container string) bool {
@@ -41,7 +44,7 @@ func reviseContainers(stored, manifest []containerRow, d difference) []container
 	for _, c := range manifest {
 		if was, ok := before[c.Container]; ok {
 			c.Revision, c.Attempt = was.Revision, was.Attempt
-			if d.replaces(c.Container) {
+			if d.replaces(c.Container) || d.again && c.Kind == pod.KindInit {
 				c.Revision++
 			}
 			delete(before, c.Container)
