@@ -51,7 +51,8 @@ func TestApply(t *testing.T) {
 }
 
 // Every field error is printed with its place, what is right is applied all the
-// same, and the exit status says that something was not.
+// same, and the exit status says that something was not (podman#29804, 18778,
+// 25084: errors shown nowhere, and status 0).
 func TestApplyRefused(t *testing.T) {
 	a := newAgent(t)
 	dir := t.TempDir()

@@ -72,7 +72,8 @@ func TestCanonicalFormDoesNotDependOnHowItIsWritten(t *testing.T) {
 }
 
 // Writing defaults out, fields that are not supported included, changes
-// nothing that runs.
+// nothing that runs, and neither does a binary that defaults more
+// (kubernetes#116080, 67537: pods restarted when a default was added).
 func TestWritingDefaultsOutIsNoChange(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		text := drawManifest(rt)

@@ -1,6 +1,9 @@
 package dir_test
 
 import (
+	"context"
+	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -140,6 +143,33 @@ func written(t *testing.T, root string, names ...string) string {
 	path := filepath.Join(root, ".draft")
 	write(t, path, pods(names...))
 	return path
+}
+
+// From a file to the sink no name is looked up: a dead name server holds nothing
+// up (kubelet's sync stalls 5 s each time that its node's name can't be resolved).
+func TestNothingIsLookedUp(t *testing.T) {
+	asked := make(chan string, 100)
+	before := net.DefaultResolver
+	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(_ context.Context, _, address string) (net.Conn, error) {
+		asked <- address
+		return nil, errors.New("no name server")
+	}}
+	t.Cleanup(func() { net.DefaultResolver = before })
+	if _, err := net.DefaultResolver.LookupHost(t.Context(), "name.invalid"); err == nil || len(asked) == 0 {
+		t.Fatalf("a look-up is not noticed: %v", err)
+	}
+	for len(asked) > 0 {
+		<-asked
+	}
+	root := t.TempDir()
+	write(t, filepath.Join(root, "a.yaml"), strings.Replace(pods("a"), "busybox}", "registry.example.com:5000/a/b, ports: [{containerPort: 80, hostPort: 80, hostIP: 127.0.0.1}]}", 1))
+	s, _ := start(t, root)
+	s.exactly(t, "a.yaml:a")
+	write(t, filepath.Join(root, "a.yaml"), strings.Replace(pods("b"), "busybox}", "b, ports: [{containerPort: 80, hostIP: localhost}]}", 1))
+	s.next(t, "!a.yaml:Invalid ?a.yaml")
+	if len(asked) > 0 {
+		t.Errorf("%s was asked for a name", <-asked)
+	}
 }
 
 // What the sink did not take is told again, with all the rest.
