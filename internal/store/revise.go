@@ -9,7 +9,7 @@ import (
 // difference says what an edit replaces. What has ended for good runs again only
 // at a new revision, so a pod-wide change gives one to every container too.
 type difference struct {
-	podWide    bool                  // and with it every container
+	podWide    bool // and with it every container
 	containers map[string]pod.Change
 	// again says that the pod had ended and is to run again: its init containers
 	// first, though they failed for good.
