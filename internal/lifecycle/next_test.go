@@ -169,6 +169,7 @@ func TestFailedInitContainerFailsAPodThatNeverRestarts(t *testing.T) {
 	}
 }
 
+// TestCrashLoopDoublesItsDelay guards against moby#22283.
 func TestCrashLoopDoublesItsDelay(t *testing.T) {
 	m := newModel(t, corev1.RestartPolicyAlways, "a")
 	m.exits["a"] = 1
@@ -189,6 +190,7 @@ func TestCrashLoopDoublesItsDelay(t *testing.T) {
 	}
 }
 
+// TestHealthResetsTheBackoff guards against moby#22283.
 func TestHealthResetsTheBackoff(t *testing.T) {
 	m := newModel(t, corev1.RestartPolicyAlways, "a")
 	m.settle()

@@ -27,6 +27,7 @@ func (r *rig) onDisk() string {
 	return fmt.Sprintf("%x", h.Sum(nil))
 }
 
+// TestNothingHappensAtRest guards against k3s#11313, microk8s#3064.
 func TestNothingHappensAtRest(t *testing.T) {
 	observed(t, func(r *rig) {
 		var uids []types.UID

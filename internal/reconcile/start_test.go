@@ -99,6 +99,7 @@ func TestInitContainersComeFirst(t *testing.T) {
 	})
 }
 
+// TestThirtyPodsAtOnce guards against podman#29721.
 func TestThirtyPodsAtOnce(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		var uids []types.UID
@@ -115,6 +116,7 @@ func TestThirtyPodsAtOnce(t *testing.T) {
 	})
 }
 
+// TestHungCallHoldsUpNobodyElse guards against nomad-driver-podman#229.
 func TestHungCallHoldsUpNobodyElse(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		r.fake.Inject(runtimetest.Fault{Op: runtimetest.OpStartContainer, Pod: "stuck", Times: 1, Hang: true})

@@ -38,6 +38,7 @@ func addHistory(t *testing.T, s *Store, name string, n int) {
 	}
 }
 
+// TestHistoryIsBoundedByCount guards against k3s#3660, k3s#4044, kine#607.
 func TestHistoryIsBoundedByCount(t *testing.T) {
 	o := testOptions(t.TempDir())
 	o.Limits = Limits{Transitions: 300, Events: 200}
@@ -61,6 +62,7 @@ func TestHistoryIsBoundedByCount(t *testing.T) {
 	}
 }
 
+// TestHistoryIsBoundedByAge guards against k3s#3660, k3s#4044, kine#607.
 func TestHistoryIsBoundedByAge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := testOptions(t.TempDir())
@@ -168,6 +170,7 @@ func TestHistoryOutlivesAJumpOfTheClock(t *testing.T) {
 	}
 }
 
+// TestWriteAheadLogIsCapped guards against k3s#3660, k3s#4044, kine#607.
 func TestWriteAheadLogIsCapped(t *testing.T) {
 	s, _ := newStore(t)
 	mustSync(t, s, dirA, set(submission("web")))

@@ -55,6 +55,7 @@ func TestSyncCreatesEditsAndRemoves(t *testing.T) {
 	}
 }
 
+// TestUnchangedSyncWritesNothing guards against k3s#11313, microk8s#3064.
 func TestUnchangedSyncWritesNothing(t *testing.T) {
 	s, c := newStore(t)
 	mustSync(t, s, dirB, set(submission("web")))
@@ -132,6 +133,7 @@ func TestContainerThatComesBackGoesOnCounting(t *testing.T) {
 }
 
 // A new version of podstead with other defaults must not restart anything.
+// See kubernetes#116080, kubernetes#67537.
 func TestNewDefaultsRestartNothing(t *testing.T) {
 	o := testOptions(t.TempDir())
 	s, _ := mustOpen(t, o)
@@ -205,6 +207,7 @@ func TestIncompleteUnitsKeepTheirPods(t *testing.T) {
 	}
 }
 
+// TestOneSourceDoesNotPruneAnother guards against kubernetes#59275.
 func TestOneSourceDoesNotPruneAnother(t *testing.T) {
 	s, _ := newStore(t)
 	mustSync(t, s, dirA, set(submission("a")))
