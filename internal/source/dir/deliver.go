@@ -60,8 +60,12 @@ func (d *Directory) noteReason(wrong error, unreadable bool) {
 		reason = wrong.Error()
 	}
 	known := reason == d.delivery.reason || d.delivery.reason != "" && !d.delivery.unreadable && !unreadable
-	if wrong != nil && !known {
-		d.log.Warn("the source can't be followed; its pods stay", "error", wrong)
+	switch {
+	case wrong == nil || known:
+	case unreadable:
+		d.log.Warn("the source can't be read; its pods stay", "error", wrong)
+	default:
+		d.log.Info("the directory may be about to be filled; pods of missing files stay", "reason", wrong)
 	}
 	d.delivery.reason, d.delivery.unreadable, d.delivery.told = reason, unreadable, wrong == nil
 }
