@@ -67,7 +67,7 @@ func FindBackoff(all []pod.Backoff, container string, kind pod.BackoffKind) pod.
 // different. Ends that the container did not bring about itself cost nothing.
 func crashed(b pod.Backoff, c pod.Container, now time.Time) (pod.Backoff, bool) {
 	switch c.EndCause {
-	case pod.CauseReboot, pod.CauseSource, pod.CauseAgent, pod.CauseEviction:
+	case pod.CauseReboot, pod.CauseSource, pod.CauseAgent, pod.CauseEviction, pod.CauseUser:
 		return b, false
 	}
 	if !c.StartedAt.IsZero() && c.FinishedAt.Sub(c.StartedAt) >= BackoffHealthy {

@@ -154,9 +154,14 @@ func (p *planner) judgeOne(s *step) {
 }
 
 // afterEnd restarts a container that ended, accounting for the end once: the
-// reserved attempt tells whether that was done.
+// reserved attempt tells whether that was done. One whose sandbox was removed
+// under it did not crash, though that is not known yet when it is seen to end.
 func (p *planner) afterEnd(s *step) {
 	c := s.last
+	if !slices.ContainsFunc(p.seen.Sandboxes, func(b pod.Sandbox) bool { return b.ID == c.SandboxID }) {
+		p.again(s, endCause(*c), describeEnd(*c))
+		return
+	}
 	if s.dc.Attempt <= c.Attempt {
 		if b, changed := crashed(FindBackoff(p.want.Backoffs, s.dc.Name, pod.BackoffCrash), *c, p.now); changed {
 			p.out.Backoffs = append(p.out.Backoffs, b)

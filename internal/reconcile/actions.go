@@ -108,7 +108,9 @@ func (r *run) inspectSandbox(ctx context.Context, a lifecycle.Action) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.succeeded = slices.DeleteFunc(r.succeeded, func(s lifecycle.Action) bool { return s.Op == a.Op })
-	r.failures = append(r.failures, failure{action: a, err: err})
+	if !errors.Is(err, errSurprised) {
+		r.failures = append(r.failures, failure{action: a, err: err})
+	}
 }
 
 // broken is the failure of a call that reported success: it must not be
@@ -117,11 +119,12 @@ func broken(op lifecycle.Op, name string, s pod.RunState) error {
 	return &pod.Error{Class: pod.Internal, Op: string(op), Object: name, Err: fmt.Errorf("the runtime reports success, and yet it is %s", s)}
 }
 
-// lost records that what was to be acted on is not there any more, so that the
-// next plan does without it.
+// lost records that what was to be acted on is not there any more: the next plan
+// does without it, at once, since nothing has failed.
 func (r *run) lost(err error, f pod.Facts) error {
 	if errors.Is(err, pod.NotFound) {
 		r.observed(f)
+		return errSurprised
 	}
 	return err
 }
@@ -168,6 +171,11 @@ func (r *run) createContainer(ctx context.Context, a lifecycle.Action) error {
 		return err
 	}
 	made, err := r.l.o.Runtime.CreateContainer(ctx, spec)
+	if errors.Is(err, pod.NotFound) {
+		if _, gone := r.l.o.Runtime.InspectSandbox(ctx, spec.SandboxID); gone != nil {
+			return r.lost(gone, pod.Facts{GoneSandboxes: []pod.Gone{{ID: spec.SandboxID}}})
+		}
+	}
 	if err != nil {
 		return err
 	}

@@ -200,3 +200,27 @@ func TestStartThatWasCutOffIsMadeAnew(t *testing.T) {
 		}
 	})
 }
+
+// Someone removes the Podman pod again and again. That is no crash, and what the
+// agent tried in the meantime did not fail: the pod is back at once.
+func TestPodRemovedByHandIsBackAtOnce(t *testing.T) {
+	observed(t, func(r *rig) {
+		uid := r.submit(podOf("web", "a", "b"))
+		r.pass(5 * time.Second)
+		for range 4 {
+			box := r.load(uid).Observed.Sandboxes[0]
+			for _, c := range r.runs(uid, "a", "b") {
+				r.fake.Exit(c.ID, 0) // they obey the SIGTERM that comes first
+			}
+			r.pass(20 * time.Millisecond)
+			r.fake.RemoveBehind(box.ID)
+			r.pass(1500 * time.Millisecond)
+			r.runs(uid, "a", "b")
+		}
+		for _, h := range r.history(uid, "a") {
+			if h.Event == "hold" {
+				r.Errorf("held for %q", h.Detail)
+			}
+		}
+	})
+}
