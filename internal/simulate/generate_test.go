@@ -76,12 +76,12 @@ func (g *generator) pause(limit time.Duration) time.Duration {
 
 func (g *generator) rest() time.Duration {
 	switch {
-	case g.chance(200):
+	case g.chance(1000):
 		return 24 * time.Hour
-	case g.chance(30):
+	case g.chance(150):
 		return 3 * time.Hour
 	default:
-		return time.Duration(3+g.IntN(15)) * time.Minute
+		return time.Duration(3+g.IntN(10)) * time.Minute
 	}
 }
 

@@ -23,7 +23,7 @@ const settles = 12 * time.Minute
 
 // report is what came of a simulation.
 type report struct {
-	found []string
+	found []finding
 	trace *trace
 	stats stats
 }

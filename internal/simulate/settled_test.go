@@ -159,13 +159,15 @@ func (w *world) checkSandbox(key pod.Key, s shape, runs bool) {
 // ended may have done so only by itself.
 func (w *world) checkContainer(key pod.Key, s shape, c container, live pod.Container, lives []runtimetest.Life) {
 	last := runtimetest.Life{}
+	current := false
 	for _, l := range lives {
 		if l.Container == c.Name && slices.Equal(l.Args, c.args()) {
 			last = l
+			current = current || l.ID == live.ID
 		}
 	}
 	switch {
-	case live.ID != "" && last.ID == live.ID:
+	case live.ID != "" && current:
 	case live.ID != "":
 		w.wrong("%s/%s runs as another version than %v", key, c.Name, c.args())
 	case s.Policy == corev1.RestartPolicyAlways:
@@ -184,7 +186,7 @@ func (w *world) checkContainer(key pod.Key, s shape, c container, live pod.Conta
 // have been given up before it ran.
 func (w *world) mayHaveFailed(key pod.Key, s shape, c container) bool {
 	for _, l := range w.livesOf(key) {
-		if l.Kind == pod.KindInit && l.ExitCode != 0 {
+		if l.Kind == pod.KindInit && (l.ExitCode != 0 || l.End != runtimetest.EndExit) {
 			return true
 		}
 	}

@@ -62,9 +62,12 @@ type world struct {
 	disturbed time.Time // since when something was out of order; zero: nothing is
 	spans     []span    // of time in which something was
 	timers    []timed
-	found     []string // what is wrong
+	found     []finding
 	stats     stats
 }
+
+// finding is something that is wrong, and of what kind.
+type finding struct{ kind, text string }
 
 // span is a stretch of time.
 type span struct{ from, to time.Time }
@@ -102,8 +105,9 @@ func (w *world) must(err error) {
 
 // wrong notes that an invariant does not hold.
 func (w *world) wrong(format string, args ...any) {
-	w.found = append(w.found, fmt.Sprintf("%s: ", w.at(time.Now()))+fmt.Sprintf(format, args...))
-	w.trace.add("WRONG", w.found[len(w.found)-1], "")
+	f := finding{format, w.at(time.Now()) + ": " + fmt.Sprintf(format, args...)}
+	w.found = append(w.found, f)
+	w.trace.add("WRONG", f.text, "")
 }
 
 func (w *world) at(t time.Time) string { return t.Sub(w.begun).Round(time.Millisecond).String() }
