@@ -102,6 +102,7 @@ type container struct {
 	network int           // which run of the infra container it was started in
 	runs    int           // counts starts
 	end     *time.Timer   // when the process ends by itself or for a signal
+	endsAt  time.Time     // of end
 	kill    *time.Timer   // when the grace is over
 	killAt  time.Time     // of kill
 	byHand  bool          // a person is stopping it
@@ -121,7 +122,7 @@ func (c *container) disarm() {
 			t.Stop()
 		}
 	}
-	c.end, c.kill, c.killAt = nil, nil, time.Time{}
+	c.end, c.kill, c.killAt, c.endsAt = nil, nil, time.Time{}, time.Time{}
 }
 
 func (f *Fake) mine(i pod.Identity) bool { return i.Node == f.node }

@@ -47,6 +47,19 @@ func (f *Fake) Lives() []Life {
 	return out
 }
 
+// Restless is when the last of the processes that are to end by themselves will
+// have done so; zero: none is.
+func (f *Fake) Restless() (until time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, c := range f.containers {
+		if c.State.Live() && c.endsAt.After(until) {
+			until = c.endsAt
+		}
+	}
+	return until
+}
+
 func (f *Fake) born(c *container) {
 	c.stopped = ""
 	c.life = &Life{Identity: c.identity, ID: c.ID, SandboxID: c.SandboxID, Args: c.args, Hostname: c.hostname, Started: time.Now()}

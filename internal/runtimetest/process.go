@@ -88,6 +88,7 @@ func (f *Fake) endAfter(c *container, d time.Duration, code int, oom bool) {
 	if c.end != nil {
 		c.end.Stop()
 	}
+	c.endsAt = time.Now().Add(d)
 	c.end = f.later(c, d, func() {
 		if oom {
 			c.OOMKilled = true

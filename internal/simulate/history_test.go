@@ -99,6 +99,9 @@ func (w *world) mayHaveMissed(a, b transition) bool {
 	if w.plan.has(actStart) {
 		return true
 	}
+	if w.plan.has(actPowerCut) && b.Event == "submit" {
+		return true // that a pod was removed is lost, and it comes again under its old UID
+	}
 	disturbed := slices.ContainsFunc(w.plan.Steps, func(s step) bool { return s.Act.disturbs() })
 	return disturbed && a.Attempt < b.Attempt && b.From == "Waiting"
 }

@@ -239,6 +239,7 @@ func (w *world) cutOff(s step, back time.Time) {
 			kept, err := left.apply(filepath.Join(w.dir, databaseFile), s.Keep, w.noise)
 			w.must(err)
 			w.synced = kept
+			w.cuts = append(w.cuts, time.Now())
 			w.trace.add("disk", "has", fmt.Sprintf("%d of %d frames, %d synced", kept.frames, left.committed.frames, left.floor.frames))
 		}
 	}
@@ -268,6 +269,11 @@ func (w *world) calm(rest time.Duration) {
 	}
 	w.heal()
 	w.until(time.Now().Add(settles))
+	for range 2 { // what was created before may have to end once more
+		if at := w.fake.Restless(); !at.IsZero() {
+			w.until(at.Add(settles))
+		}
+	}
 	w.checkSettled()
 	w.settled()
 	if len(w.found) == 0 {

@@ -162,7 +162,9 @@ func (w *world) checkContainer(key pod.Key, s shape, c container, live pod.Conta
 	current := false
 	for _, l := range lives {
 		if l.Container == c.Name && slices.Equal(l.Args, c.args()) {
-			last = l
+			if l.UID != last.UID || l.Attempt >= last.Attempt { // people start old ones too
+				last = l
+			}
 			current = current || l.ID == live.ID
 		}
 	}
@@ -172,6 +174,7 @@ func (w *world) checkContainer(key pod.Key, s shape, c container, live pod.Conta
 		w.wrong("%s/%s runs as another version than %v", key, c.Name, c.args())
 	case s.Policy == corev1.RestartPolicyAlways:
 		w.wrong("%s/%s does not run", key, c.Name)
+	case s.Policy == corev1.RestartPolicyNever && initFailed(lives, last):
 	case last.End == runtimetest.EndAgent:
 		w.wrong("%s/%s was ended by the agent, and does not run: %+v", key, c.Name, last)
 	case s.Policy == corev1.RestartPolicyOnFailure && last.ID != "" && last.ExitCode == 0:
@@ -180,6 +183,14 @@ func (w *world) checkContainer(key pod.Key, s shape, c container, live pod.Conta
 	case last.ID == "" && !w.mayHaveFailed(key, s, c):
 		w.wrong("%s/%s never ran", key, c.Name)
 	}
+}
+
+// initFailed reports whether an init container failed after the process ended:
+// the pod was made anew, and is given up.
+func initFailed(lives []runtimetest.Life, last runtimetest.Life) bool {
+	return slices.ContainsFunc(lives, func(l runtimetest.Life) bool {
+		return l.Kind == pod.KindInit && l.UID == last.UID && l.ExitCode != 0 && !l.Started.Before(ended(last))
+	})
 }
 
 // mayHaveFailed reports whether a container of a pod that is never restarted may

@@ -62,6 +62,7 @@ type world struct {
 	disturbed time.Time // since when something was out of order; zero: nothing is
 	spans     []span    // of time in which something was
 	timers    []timed
+	cuts      []time.Time // of the power, that lost what was recorded
 	found     []finding
 	stats     stats
 }
