@@ -3,8 +3,10 @@ package simulate
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"podstead.io/podstead/internal/pod"
+	"podstead.io/podstead/internal/runtimetest"
 	"podstead.io/podstead/internal/store"
 )
 
@@ -104,4 +106,72 @@ func (w *world) mayHaveMissed(a, b transition) bool {
 	}
 	disturbed := slices.ContainsFunc(w.plan.Steps, func(s step) bool { return s.Act.disturbs() })
 	return disturbed && a.Attempt < b.Attempt && b.From == "Waiting"
+}
+
+// truly are the causes that an end may be put down to.
+var truly = map[runtimetest.End][]pod.Cause{
+	runtimetest.EndExit:   {pod.CauseExit},
+	runtimetest.EndOOM:    {pod.CauseOOM},
+	runtimetest.EndHand:   {pod.CauseUser},
+	runtimetest.EndAgent:  {pod.CauseSource, pod.CauseUser, pod.CauseAgent, pod.CauseRuntime},
+	runtimetest.EndReboot: {pod.CauseReboot},
+}
+
+// judgeCauses looks whether the end of each process is on record, once, and put
+// down to what really ended it. It leaves out those that the agent may not have
+// seen, and those that it was about to end itself.
+func (w *world) judgeCauses(lives []runtimetest.Life, list []wish) {
+	ends := map[string][]pod.Cause{}
+	of := func(uid, name string, attempt int) string { return fmt.Sprint(uid, " ", name, " ", attempt) }
+	for _, r := range w.history() {
+		if r.Event == "exit" || r.Event == "vanish" {
+			key := of(r.UID, r.Container, r.Attempt)
+			ends[key] = append(ends[key], r.Cause)
+		}
+	}
+	for _, l := range lives {
+		if l.Ended.IsZero() || l.ByHand || !w.noticed(l) || l.End != runtimetest.EndAgent && (w.cutLoose(l) || superseded(list, l)) {
+			continue
+		}
+		got := ends[of(string(l.UID), l.Container, l.Attempt)]
+		if len(got) != 1 || !slices.Contains(truly[l.End], got[0]) {
+			w.wrong("%s/%s attempt %d ended at %s by %s, and that is put down to %v", l.Key, l.Container, l.Attempt, w.at(l.Ended), l.End, got)
+		}
+	}
+}
+
+// noticed reports whether the agent must know what ended a process: nothing was
+// wrong then, or never anything that keeps it from looking. Of a reboot it has
+// to have known for a while that the process ran.
+func (w *world) noticed(l runtimetest.Life) bool {
+	switch {
+	case w.plan.has(actStart, actPowerCut): // one attempt may run twice; what was recorded may be lost
+		return false
+	case l.End == runtimetest.EndReboot:
+		return !w.plan.has(actFull, actFault, actHung, actStopped) && l.Ended.Sub(l.Started) > 2*syncFrequency
+	default:
+		return w.undisturbed(l.Started.Add(-settles), l.Ended.Add(promptly)) ||
+			!w.plan.has(actMute, actStreams, actCrash, actRestart, actReboot, actFull, actFault, actHung, actStopped)
+	}
+}
+
+// aMoment is the longest that the news of something is under way.
+const aMoment = 300 * time.Millisecond
+
+// cutLoose reports whether the sandbox of a process ended before it, or just
+// after: the agent may have been about to end it, too.
+func (w *world) cutLoose(l runtimetest.Life) bool {
+	return slices.ContainsFunc(w.fake.Lives(), func(i runtimetest.Life) bool {
+		return i.Kind == pod.KindSandbox && i.SandboxID == l.SandboxID && !i.Ended.IsZero() &&
+			i.Ended.After(l.Started) && i.Ended.Before(l.Ended.Add(aMoment)) && l.End != runtimetest.EndReboot
+	})
+}
+
+// superseded reports whether the agent had been asked for something else by the
+// time that a process ended.
+func superseded(list []wish, l runtimetest.Life) bool {
+	l.Ended = l.Ended.Add(aMoment)
+	return madeAnew(list, l) || slices.ContainsFunc(list, func(n wish) bool {
+		return !n.allows(l) && !n.Made.After(l.Ended) && relevant(list, n, l)
+	})
 }

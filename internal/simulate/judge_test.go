@@ -25,6 +25,9 @@ func (w *world) judge() {
 		w.judgeWanted(lives, list)
 		w.judgeNeed(lives, list)
 		w.judgeRestarts(lives, list)
+		if w.agent != nil {
+			w.judgeCauses(lives, list)
+		}
 	}
 }
 
@@ -109,9 +112,7 @@ func (w *world) judgeNeed(lives []runtimetest.Life, list []wish) {
 			continue
 		}
 		unwanted := slices.ContainsFunc(list, func(n wish) bool { return !n.Made.After(l.Ended) && !n.allows(l) && relevant(list, n, l) })
-		elsewhere := slices.ContainsFunc(list, func(n wish) bool {
-			return n.Shape != nil && !n.Made.After(l.Ended) && n.Shape.whole() != wholeAt(list, l.Started)
-		})
+		elsewhere := madeAnew(list, l)
 		lost := slices.ContainsFunc(all, func(i runtimetest.Life) bool {
 			return i.Kind == pod.KindSandbox && i.SandboxID == l.SandboxID && !i.Ended.IsZero() && i.Ended.Before(l.Ended) && !i.Ended.Before(l.Started)
 		})
@@ -122,22 +123,22 @@ func (w *world) judgeNeed(lives []runtimetest.Life, list []wish) {
 	}
 }
 
-// relevant leaves out wishes that were made up for before the process began.
+// relevant leaves out wishes that were made up for well before the process
+// began. It may have been asked for a while before that.
 func relevant(list []wish, n wish, l runtimetest.Life) bool {
-	for _, later := range list {
-		if later.Made.After(n.Made) && !later.Acked.IsZero() && later.Acked.Before(l.Started) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(list, func(later wish) bool {
+		return later.Made.After(n.Made) && !later.Acked.IsZero() && later.Acked.Before(l.Started.Add(-promptly))
+	})
 }
 
-func wholeAt(list []wish, t time.Time) string {
-	as := ""
+// madeAnew reports whether something about the pod as a whole changed since the
+// process was asked for.
+func madeAnew(list []wish, l runtimetest.Life) bool {
+	as := map[string]bool{}
 	for _, n := range list {
-		if n.Shape != nil && !n.Acked.IsZero() && !n.Acked.After(t) {
-			as = n.Shape.whole()
+		if n.Shape != nil && !n.Made.After(l.Ended) && relevant(list, n, l) {
+			as[n.Shape.whole()] = true
 		}
 	}
-	return as
+	return len(as) > 1
 }
