@@ -282,6 +282,9 @@ func (g *generator) fault() *runtimetest.Fault {
 	switch g.IntN(5) {
 	case 0, 1:
 		f.Class = classes[g.IntN(len(classes))]
+		if f.Class == pod.Invalid { // who refuses has not done it
+			f.Applied = false
+		}
 	case 2:
 		f.Hang = true
 	case 3:

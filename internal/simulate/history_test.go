@@ -104,6 +104,9 @@ func (w *world) mayHaveMissed(a, b transition) bool {
 	if w.plan.has(actPowerCut) && b.Event == "submit" {
 		return true // that a pod was removed is lost, and it comes again under its old UID
 	}
+	if b.From == "Waiting" && slices.ContainsFunc(w.plan.Steps, func(s step) bool { return s.Fault != nil && s.Fault.Lie }) {
+		return true // the runtime said that it had removed the container, which is found again
+	}
 	disturbed := slices.ContainsFunc(w.plan.Steps, func(s step) bool { return s.Act.disturbs() })
 	return disturbed && a.Attempt < b.Attempt && b.From == "Waiting"
 }

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"podstead.io/podstead/internal/pod"
 	"podstead.io/podstead/internal/runtimetest"
 )
@@ -108,8 +110,8 @@ func (w *world) judgeWanted(lives []runtimetest.Life, list []wish) {
 func (w *world) judgeNeed(lives []runtimetest.Life, list []wish) {
 	all := w.fake.Lives()
 	for _, l := range lives {
-		if l.End != runtimetest.EndAgent || l.ByHand {
-			continue
+		if l.End != runtimetest.EndAgent || l.ByHand || l.Kind == pod.KindInit && !kept(list) {
+			continue // a pod whose containers have ended for good needs no more of its init containers
 		}
 		unwanted := slices.ContainsFunc(list, func(n wish) bool { return !n.Made.After(l.Ended) && !n.allows(l) && relevant(list, n, l) })
 		elsewhere := madeAnew(list, l)
@@ -121,6 +123,11 @@ func (w *world) judgeNeed(lives []runtimetest.Life, list []wish) {
 			w.wrong("%s/%s %s attempt %d, from %s, was ended needlessly at %s", l.Key, l.Container, l.ID, l.Attempt, w.at(l.Started), w.at(l.Ended))
 		}
 	}
+}
+
+// kept reports whether the pod is restarted whatever happens.
+func kept(list []wish) bool {
+	return !slices.ContainsFunc(list, func(n wish) bool { return n.Shape != nil && n.Shape.Policy != corev1.RestartPolicyAlways })
 }
 
 // relevant leaves out wishes that were made up for well before the process

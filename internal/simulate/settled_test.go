@@ -174,13 +174,13 @@ func (w *world) checkContainer(key pod.Key, s shape, c container, live pod.Conta
 		w.wrong("%s/%s runs as another version than %v", key, c.Name, c.args())
 	case s.Policy == corev1.RestartPolicyAlways:
 		w.wrong("%s/%s does not run", key, c.Name)
-	case s.Policy == corev1.RestartPolicyNever && initFailed(lives, last):
+	case s.Policy == corev1.RestartPolicyNever && (initFailed(lives, last) || w.broken(key, c.Name)):
 	case last.End == runtimetest.EndAgent:
 		w.wrong("%s/%s was ended by the agent, and does not run: %+v", key, c.Name, last)
 	case s.Policy == corev1.RestartPolicyOnFailure && last.ID != "" && last.ExitCode == 0:
 	case s.Policy == corev1.RestartPolicyOnFailure:
 		w.wrong("%s/%s does not run, and has not succeeded: %+v", key, c.Name, last)
-	case last.ID == "" && !w.mayHaveFailed(key, s, c):
+	case last.ID == "" && !w.mayHaveFailed(key, c):
 		w.wrong("%s/%s never ran", key, c.Name)
 	}
 }
@@ -195,20 +195,13 @@ func initFailed(lives []runtimetest.Life, last runtimetest.Life) bool {
 
 // mayHaveFailed reports whether a container of a pod that is never restarted may
 // have been given up before it ran.
-func (w *world) mayHaveFailed(key pod.Key, s shape, c container) bool {
+func (w *world) mayHaveFailed(key pod.Key, c container) bool {
 	for _, l := range w.livesOf(key) {
 		if l.Kind == pod.KindInit && (l.ExitCode != 0 || l.End != runtimetest.EndExit) {
 			return true
 		}
 	}
-	for _, st := range w.plan.Steps {
-		for _, script := range st.Scripts {
-			if script.Broken != "" && st.Slot == s.Slot && st.Container == c.Name {
-				return true
-			}
-		}
-	}
-	return false
+	return w.broken(key, c.Name)
 }
 
 // livesOf are the runs of a pod's containers, of all its incarnations.
