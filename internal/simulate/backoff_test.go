@@ -65,7 +65,7 @@ func (w *world) judgeNumbers(lives []runtimetest.Life) {
 	for i := 1; i < len(lives); i++ {
 		a, b := lives[i-1], lives[i]
 		lost := slices.ContainsFunc(w.cuts, func(at time.Time) bool { return !at.Before(a.Started) && at.Before(b.Started) })
-		unseen := w.plan.Late && a.Ended.Sub(a.Started) < time.Second // nobody knew that it was started
+		unseen := w.plan.Late && (a.Ended.Sub(a.Started) < time.Second || w.plan.has(actCrash, actRestart)) // nobody knew that it was started
 		if b.ID != a.ID && b.Attempt <= a.Attempt && !lost && !(unseen && b.Attempt == a.Attempt) {
 			w.wrong("%s/%s: attempt %d comes after %d", a.Key, a.Container, b.Attempt, a.Attempt)
 		}
@@ -77,8 +77,8 @@ func (w *world) judgeNumbers(lives []runtimetest.Life) {
 func (w *world) judgeGaps(lives []runtimetest.Life, list []wish) {
 	least, most := 0, 0
 	for i, l := range lives {
-		if i > 0 && !slices.Equal(l.Args, lives[i-1].Args) {
-			least = 0
+		if i > 0 && (!slices.Equal(l.Args, lives[i-1].Args) || l.SandboxID != lives[i-1].SandboxID) {
+			least = 0 // an edit, of it or of all of the pod
 		}
 		if ended(l).Sub(l.Started) >= healthy {
 			least, most = 0, 0
@@ -95,11 +95,12 @@ func (w *world) judgeGaps(lives []runtimetest.Life, list []wish) {
 		if next != nil && slices.Equal(next.Args, l.Args) && next.Started.Sub(l.Ended) < delay(least) {
 			w.wrong("%s/%s ended at %s, %d times in a row, and was started again after %s", l.Key, l.Container, w.at(l.Ended), least, next.Started.Sub(l.Ended))
 		}
-		w.judgeDelay(l, next, list, l.Ended.Add(delay(most)+promptly))
+		w.judgeDelay(l, next, list, l.Ended.Add(delay(most)+longest(list)+promptly))
 	}
 }
 
-// judgeDelay: while nothing is wrong, what is wanted runs again by then.
+// judgeDelay: while nothing is wrong, what is wanted runs again by then. As with
+// kubelet, it has to wait for what is being stopped in the same pod.
 func (w *world) judgeDelay(l runtimetest.Life, next *runtimetest.Life, list []wish, due time.Time) {
 	if next != nil && !next.Started.After(due) || due.After(time.Now()) || !w.undisturbed(l.Started.Add(-settles), due) || w.lostNetwork(l) {
 		return

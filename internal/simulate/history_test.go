@@ -101,8 +101,8 @@ func (w *world) mayHaveMissed(a, b transition) bool {
 	if w.plan.has(actStart) {
 		return true
 	}
-	if w.plan.has(actPowerCut) && b.Event == "submit" {
-		return true // that a pod was removed is lost, and it comes again under its old UID
+	if w.plan.has(actPowerCut) && (b.Event == "submit" || b.From == "Waiting") {
+		return true // a part is lost; a pod whose removal was lost comes again under its old UID
 	}
 	if b.From == "Waiting" && slices.ContainsFunc(w.plan.Steps, func(s step) bool { return s.Fault != nil && s.Fault.Lie }) {
 		return true // the runtime said that it had removed the container, which is found again

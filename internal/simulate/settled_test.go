@@ -116,7 +116,7 @@ func (w *world) checkRuns(key pod.Key, s shape) {
 		}
 	}
 	w.checkSandbox(key, s, len(live) > 0)
-	lives := w.livesOf(key)
+	lives := slices.DeleteFunc(w.livesOf(key), func(l runtimetest.Life) bool { return l.UID != d.UID })
 	for _, c := range s.Containers {
 		w.checkContainer(key, s, c, live[c.Name], lives)
 	}
