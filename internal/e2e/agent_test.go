@@ -35,6 +35,7 @@ type agent struct {
 	wrapper   []string // command that becomes the agent, which is its last word
 	http      *http.Client
 	running   *process // the latest
+	witness   *witness
 }
 
 // process is one run of the agent.
@@ -59,7 +60,7 @@ func newAgent(t *testing.T, host *podmanhost.Host, flags ...string) *agent {
 	a := &agent{
 		host: host, root: filepath.Join(dir, "root"), socket: filepath.Join(dir, "podstead.sock"),
 		manifests: filepath.Join(dir, "manifests"), podman: []string{"--podman-url", host.URL},
-		flags: flags, wrapper: []string{binaries.agent},
+		flags: flags, wrapper: []string{binaries.agent}, witness: watchContainers(t, host.Dir),
 	}
 	a.http = &http.Client{Timeout: patience, Transport: &http.Transport{
 		DisableKeepAlives: true,

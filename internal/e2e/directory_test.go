@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// TestDirectory takes one directory through what people and tools do to one.
+// TestDirectory takes one directory through what people and tools do to one; what
+// editors leave behind is no manifest (kubernetes#52939, kubernetes#40331).
 func TestDirectory(t *testing.T) {
 	t.Parallel()
 	a := startAgent(t)

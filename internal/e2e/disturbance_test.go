@@ -88,6 +88,31 @@ func TestBehindTheAgentsBack(t *testing.T) {
 	})
 }
 
+// TestStopsAreToldApart has the agent and a person stop a container each
+// (podman#28152, podman#20418, balena#1991), and asks again after the agent was
+// killed: reasons do not vanish (kubernetes#52521).
+func TestStopsAreToldApart(t *testing.T) {
+	t.Parallel()
+	a := startAgent(t)
+	name := static("web")
+	a.drop(t, newPod("web", sleeper("edited"), sleeper("stopped")))
+	was := a.awaitRunning(t, name, "edited", "stopped")
+	a.drop(t, newPod("web", with(sleeper("edited"), "N", "1"), sleeper("stopped")))
+	is := a.awaitGeneration(t, name, 2)
+	same(t, was, is, "POD", "stopped")
+	a.disturb(t, name, "stopped", func(c container) { mustPodman(t, a, "stop", "--time", "5", c.ID) })
+	told := func() {
+		t.Helper()
+		a.wantWhy(t, name, "edited", "exit", "source", "its specification changed")
+		a.wantWhy(t, name, "stopped", "exit", "user", "someone asked for it")
+	}
+	told()
+	a.kill()
+	a.start(t)
+	a.ready(t)
+	told()
+}
+
 // shoot kills a container's process as the kernel or a careless person does.
 func shoot(t *testing.T, c container) {
 	t.Helper()

@@ -16,7 +16,9 @@ type edit struct {
 	everything               bool
 }
 
-// TestEdits makes one edit after another of one pod.
+// TestEdits makes one edit after another of one pod. Only what changed is
+// replaced: a second apply neither fails with "already exists" nor tears the pod
+// down (podman#4478, podman#11481, podman#15054, podman#19711).
 func TestEdits(t *testing.T) {
 	t.Parallel()
 	a := startAgent(t)

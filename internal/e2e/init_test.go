@@ -49,7 +49,7 @@ func wantNotes(t *testing.T, file string, want ...string) {
 func note(word string) string { return "echo " + word + " >>/notes/log; " }
 
 // TestInitContainers has init containers succeed, fail for good and fail for a
-// while.
+// while. None is run again that has done its work (podman#16343).
 func TestInitContainers(t *testing.T) {
 	t.Parallel()
 	a := startAgent(t)

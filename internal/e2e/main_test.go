@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -11,7 +12,10 @@ import (
 // binaries are the agent and the client that all tests run.
 var binaries struct{ agent, client string }
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
+func TestMain(m *testing.M) {
+	flag.Parse()
+	os.Exit(run(m))
+}
 
 func run(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "podstead-e2e-")
@@ -26,7 +30,12 @@ func run(m *testing.M) int {
 	}
 	binaries.agent = filepath.Join(dir, "podsteadd")
 	binaries.client = filepath.Join(dir, "podstead")
-	return m.Run()
+	status := m.Run()
+	if err := writeReport(*report); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return status
 }
 
 // build builds both as scripts/build does. scripts/env has the tags.

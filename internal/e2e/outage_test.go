@@ -15,12 +15,15 @@ type outage struct {
 }
 
 // TestPodmanOutage edits, deletes and adds pods while nothing can be done about
-// it, and kills a container.
+// it, and kills a container. The agent answers all the time
+// (nomad-driver-podman#229), and what ran is adopted when Podman is back
+// (kubeedge#4048, kubeedge#3941).
 func TestPodmanOutage(t *testing.T) {
 	t.Parallel()
 	a := startAgent(t, "--sync-frequency", "5s")
 	for _, o := range []outage{
 		{"stopped", a.host.Stop, a.host.Start},
+		{"killed", a.host.Kill, a.host.Start},
 		{"hung", a.host.Pause, a.host.Resume},
 	} {
 		t.Run(o.name, func(t *testing.T) { a.throughOutage(t, o) })

@@ -9,7 +9,8 @@ import (
 )
 
 // TestRestartPolicy drops a pod of every kind of end at once, since what is to be
-// seen takes a back-off's ten seconds.
+// seen takes a back-off's ten seconds. The back-off outlives the agent
+// (moby#22283).
 func TestRestartPolicy(t *testing.T) {
 	t.Parallel()
 	a := startAgent(t)

@@ -52,7 +52,9 @@ func nginx(ports ...corev1.ContainerPort) corev1.Container {
 	return corev1.Container{Name: "nginx", Image: "nginx", Ports: ports}
 }
 
-// TestPorts reaches a pod at its own address and through the host's.
+// TestPorts reaches a pod at its own address and through the host's. The old pod
+// lets go of its ports before the new one takes them (kubernetes#112814,
+// kubernetes#88402).
 func TestPorts(t *testing.T) {
 	t.Parallel()
 	a := startAgent(t)

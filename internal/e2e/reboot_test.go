@@ -25,7 +25,6 @@ const booted = `mount --bind "$0/boot_id" /proc/sys/kernel/random/boot_id && mou
 // network: no registry can be reached, and no name server answers.
 type machine struct {
 	*agent
-	witness *witness
 	boots   int
 	lookups atomic.Int32 // questions to the name server
 }
@@ -33,7 +32,6 @@ type machine struct {
 func newMachine(t *testing.T) *machine {
 	t.Helper()
 	m := &machine{agent: newAgent(t, podmanhost.Start(t), "--sync-frequency", "5s")}
-	m.witness = watchContainers(t, m.host.Dir)
 	m.wrapper = []string{"unshare", "--mount", "sh", "-c", booted, m.host.Dir, m.wrapper[0]}
 	server := m.deafNameServer(t)
 	if err := os.WriteFile(filepath.Join(m.host.Dir, "resolv.conf"), []byte("nameserver "+server+"\n"), 0o644); err != nil {

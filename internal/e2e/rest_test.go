@@ -39,6 +39,8 @@ func (a *agent) written(t *testing.T) map[string]string {
 // listed and the URL polled several times meanwhile.
 const restTime = 20 * time.Second
 
+// TestNothingIsWrittenAtRest compares the agent's files: writes at rest wear out
+// flash (k3s#11313, k3s#5042, microk8s#3064).
 func TestNothingIsWrittenAtRest(t *testing.T) {
 	t.Parallel()
 	a, site := startWithURL(t, "--sync-frequency", "3s", "--file-check-frequency", "3s")

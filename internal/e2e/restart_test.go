@@ -78,7 +78,8 @@ func (a *agent) stopInTime(t *testing.T) {
 	}
 }
 
-// TestAgentRestart stops, kills and maims the agent, and nothing may restart.
+// TestAgentRestart stops, kills and maims the agent, and nothing may restart
+// (kubernetes#116080).
 func TestAgentRestart(t *testing.T) {
 	t.Parallel()
 	a := startAgent(t)
@@ -197,6 +198,21 @@ func TestDatabaseLost(t *testing.T) {
 		a.start(t)
 		f.check(t, a)
 	})
+	t.Run("deleted while the agent runs", func(t *testing.T) {
+		a.removeFiles(t, database)
+		wantStatus(t, a.submit(t, manifest(t, newPod("later", sleeper("a")))), http.StatusCreated)
+		select { // what was written from then on would be lost with the next start
+		case <-a.running.ended:
+		case <-time.After(patience):
+			t.Fatal("the agent runs on without its database")
+		}
+		contains(t, a.logEnd(), "removed or replaced")
+		a.start(t)
+		f.check(t, a)
+		a.awaitRunning(t, "later", "a")
+		wantStatus(t, a.withdraw(t, "later"), http.StatusOK)
+		a.awaitGone(t, "later")
+	})
 	t.Run("database and backup", func(t *testing.T) {
 		a.kill()
 		a.removeFiles(t, database)
@@ -204,11 +220,21 @@ func TestDatabaseLost(t *testing.T) {
 		a.start(t)
 		a.ready(t)
 		same(t, f.web, a.awaitRunning(t, static("web"), "a", "b"))
-		// Nobody knows any more what was submitted.
-		eventually(t, "the pod that nobody wants is removed", func() error {
-			left := a.containers(t, "sent")
-			return unless(len(left) == 0, "there is %v", left)
+		// Nobody knows any more how the submitted pod is to be run, and it is not the
+		// agent's to end.
+		same(t, f.sent, a.live(t, "sent"))
+		eventually(t, "drift tells of the pod that nobody submitted", func() error {
+			rows, err := a.sql(`SELECT DISTINCT action FROM drift WHERE pod = 'sent'`)
+			if err != nil {
+				return err
+			}
+			return unless(len(rows) == 1 && rows[0]["action"] == "none: submit it again, or delete it", "it tells %v", rows)
 		})
+		wantStatus(t, a.submit(t, manifest(t, newPod("sent", sleeper("a")))), http.StatusCreated)
+		same(t, f.sent, a.awaitRunning(t, "sent", "a"))
+		if got := a.mustPod(t, "sent").UID; got != uid {
+			t.Errorf("the pod that was submitted again has UID %s, and had %s", got, uid)
+		}
 		same(t, f.web, a.live(t, static("web")))
 	})
 }

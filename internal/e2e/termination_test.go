@@ -23,7 +23,10 @@ func awaitEnd(t *testing.T, pid int, since time.Time) time.Duration {
 	return time.Since(since)
 }
 
-// TestTermination deletes pods that end in different ways.
+// TestTermination deletes pods that end in different ways: SIGTERM, the grace
+// period, and only then SIGKILL (podman#21767, podman#22397, podman#19135), also
+// when the agent is killed meanwhile (kubernetes#51835, kubernetes#72604,
+// kubernetes#70044).
 func TestTermination(t *testing.T) {
 	t.Parallel()
 	a := startAgent(t)

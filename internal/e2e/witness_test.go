@@ -22,9 +22,14 @@ import (
 const lookEvery = 20 * time.Millisecond
 
 // identity is a container of a pod, whatever the attempt.
-type identity struct{ uid, pod, container string }
+type identity struct{ uid, namespace, pod, container string }
 
 func (i identity) String() string { return i.pod + "/" + i.container }
+
+// name is the attempt's in Podman.
+func (i identity) name(attempt string) string {
+	return strings.Join([]string{"k8s", i.container, i.pod, i.namespace, i.uid, attempt}, "_")
+}
 
 // life is one process that a container had.
 type life struct {
@@ -41,6 +46,7 @@ type witness struct {
 	monitors map[int]*monitor // nil for processes that are none
 
 	mu    sync.Mutex
+	lost  map[string]bool            // containers, by ID or name, whose process Podman has lost
 	alive map[identity]map[life]bool // at the last look
 	lives map[identity]map[life]bool // since forget
 	twice []string                   // what lived twice at once, described
@@ -56,7 +62,7 @@ type monitor struct {
 // watchContainers watches until the test ends.
 func watchContainers(t *testing.T, dir string) *witness {
 	t.Helper()
-	w := &witness{dir: dir, monitors: map[int]*monitor{}, alive: map[identity]map[life]bool{}, lives: map[identity]map[life]bool{}}
+	w := &witness{dir: dir, monitors: map[int]*monitor{}, lost: map[string]bool{}, alive: map[identity]map[life]bool{}, lives: map[identity]map[life]bool{}}
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(stopped)
@@ -165,7 +171,7 @@ func (w *witness) monitorOf(pid int) *monitor {
 	if exec || len(name) != 6 || name[0] != "k8s" || !strings.HasPrefix(after("-b"), w.dir+"/") {
 		return nil
 	}
-	return &monitor{identity: identity{uid: name[4], pod: name[2], container: name[1]}, id: after("-c"), attempt: name[5], pidFile: after("-p")}
+	return &monitor{identity: identity{uid: name[4], namespace: name[3], pod: name[2], container: name[1]}, id: after("-c"), attempt: name[5], pidFile: after("-p")}
 }
 
 // life is the container's process, if it has one by now that runs the container's
@@ -215,6 +221,16 @@ func (w *witness) duplicates() []string {
 	return slices.Clone(w.twice)
 }
 
+// pardon takes the next life of what Podman was starting when it died for the
+// first: it does not know the process, which has to be replaced.
+func (w *witness) pardon(containers []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, c := range containers {
+		w.lost[c] = true
+	}
+}
+
 // beyond describes the containers that had more lives than they may have, and
 // counts those lives. Infra containers go by the name POD; one life is the rule.
 func (w *witness) beyond(allowed map[string]int) (count int, said []string) {
@@ -222,6 +238,11 @@ func (w *witness) beyond(allowed map[string]int) (count int, said []string) {
 	defer w.mu.Unlock()
 	for who, lives := range w.lives {
 		most := max(allowed[who.container], 1)
+		for l := range lives {
+			if w.lost[l.id] || w.lost[who.name(l.attempt)] {
+				most++
+			}
+		}
 		if len(lives) > most {
 			count += len(lives) - most
 			said = append(said, fmt.Sprintf("%s had %d lives of %d: %v", who, len(lives), most, slices.Collect(maps.Keys(lives))))

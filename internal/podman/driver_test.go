@@ -286,7 +286,9 @@ func endTold(b *bench) {
 	}()
 	defer func() {
 		cancel()
-		<-closed
+		if err := <-closed; !errors.Is(err, context.Canceled) {
+			b.Errorf("the stream of events ended with %v", err)
+		}
 	}()
 	<-open
 	for range 5 {
