@@ -246,8 +246,16 @@ func (p *planner) notice(steps []step) {
 	for _, s := range steps {
 		switch p.want.State {
 		case pod.StatePending:
-			if s.dc.Kind == pod.KindContainer && s.verdict == fine {
+			if s.dc.Kind != pod.KindContainer {
+				continue
+			}
+			switch {
+			case s.verdict == fine:
 				p.event(EventRun, pod.CauseSource, fmt.Sprintf("container %s runs", s.dc.Name))
+				return
+			case s.last != nil && !s.last.StartedAt.IsZero() && p.inSandbox(*s.last):
+				// It ended before it was seen to run: a crash loop is no pending pod.
+				p.event(EventRun, pod.CauseSource, fmt.Sprintf("container %s ran", s.dc.Name))
 				return
 			}
 		case pod.StateSucceeded, pod.StateFailed:
