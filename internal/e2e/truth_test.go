@@ -35,7 +35,9 @@ func (c container) attempt() int {
 	return n
 }
 
-func (c container) live() bool { return c.State == "running" || c.State == "paused" }
+func (c container) live() bool {
+	return (c.State == "running" || c.State == "paused") && startTime(c.PID) != ""
+}
 
 // String is for messages.
 func (c container) String() string {
