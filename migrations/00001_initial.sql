@@ -41,7 +41,7 @@ CREATE TABLE desired_pods (
     place                 TEXT NOT NULL,             -- document within the unit
     incarnation           INTEGER NOT NULL,          -- how often this source brought the name into being, this time included
     generation            INTEGER NOT NULL,          -- counts accepted edits, from 1
-    revision              INTEGER NOT NULL,          -- counts pod-wide changes, from 1; the sandbox carries it
+    revision              INTEGER NOT NULL,          -- pod-wide changes times 10^9, plus a hash of the manifest with the last one; the sandbox carries it
     manifest              TEXT NOT NULL CHECK (json_valid(manifest)), -- canonical JSON as submitted, without defaults
     manifest_hash         TEXT NOT NULL,             -- SHA-256 of manifest, in hex
     created_at            TEXT NOT NULL,             -- when this incarnation was accepted
@@ -71,7 +71,7 @@ CREATE TABLE desired_containers (
     ordinal   INTEGER NOT NULL, -- place in the manifest, init containers first, from 0
     image     TEXT NOT NULL,    -- image as the manifest has it
     image_ref TEXT NOT NULL,    -- the same name normalised, as in observed_image_names
-    revision  INTEGER NOT NULL, -- counts changes of the container's defaulted specification, from 1
+    revision  INTEGER NOT NULL, -- changes of the container's defaulted specification times 10^9, plus a hash of the manifest with the last one
     attempt   INTEGER NOT NULL, -- the highest attempt ever used, -1 before the first
     wanted    INTEGER NOT NULL, -- 0 when the manifest no longer has it; kept so that revision and attempt go on if it comes back
     PRIMARY KEY (pod_uid, container)

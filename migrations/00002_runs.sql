@@ -162,19 +162,24 @@ SELECT namespace, name, '', uid, 'running', 'an earlier pod of this name is term
 FROM wanted
 WHERE succeeds
 UNION ALL
-SELECT a.namespace, a.name, '', a.uid, format('sandbox of revision %d', a.revision), iif(s.id IS NULL, 'no sandbox', format('sandbox is %s', s.state)),
+SELECT a.namespace, a.name, '', a.uid, format('sandbox of revision %d', a.revision / 1000000000), iif(s.id IS NULL, 'no sandbox', format('sandbox is %s', s.state)),
     iif(s.id IS NULL, 'create sandbox', 'start sandbox'),
     (SELECT max(b.until_at) FROM backoffs b WHERE b.pod_uid = a.uid AND b.container = '')
 FROM active a
 LEFT JOIN observed_sandboxes s ON s.pod_uid = a.uid AND s.revision = a.revision
 WHERE s.state IS NULL OR s.state NOT IN ('running', 'paused')
 UNION ALL
-SELECT s.namespace, s.pod, '', s.pod_uid, format('sandbox of revision %d', w.revision), format('sandbox of revision %d', s.revision), 'replace sandbox', NULL
+SELECT s.namespace, s.pod, '', s.pod_uid, format('sandbox of revision %d', w.revision / 1000000000),
+    format('sandbox of %srevision %d', iif(w.revision / 1000000000 = s.revision / 1000000000, 'another ', ''), s.revision / 1000000000), 'replace sandbox', NULL
 FROM observed_sandboxes s
 JOIN wanted w ON w.uid = s.pod_uid AND w.revision <> s.revision
 UNION ALL
-SELECT namespace, pod, container, pod_uid, format('running, revision %d', revision),
-    CASE WHEN state IS NULL THEN 'absent' WHEN has_revision <> revision THEN format('%s, revision %d', state, has_revision) ELSE state END,
+SELECT namespace, pod, container, pod_uid, format('running, revision %d', revision / 1000000000),
+    CASE
+        WHEN state IS NULL THEN 'absent'
+        WHEN has_revision = revision THEN state
+        ELSE format('%s, %srevision %d', state, iif(has_revision / 1000000000 = revision / 1000000000, 'another ', ''), has_revision / 1000000000)
+    END,
     CASE
         WHEN kind = 'container' AND held AND NOT initialized THEN 'wait for init containers'
         WHEN state IN ('running', 'paused') THEN 'replace'

@@ -26,7 +26,7 @@ CREATE TABLE desired_containers (
     ordinal   INTEGER NOT NULL, -- place in the manifest, init containers first, from 0
     image     TEXT NOT NULL,    -- image as the manifest has it
     image_ref TEXT NOT NULL,    -- the same name normalised, as in observed_image_names
-    revision  INTEGER NOT NULL, -- counts changes of the container's defaulted specification, from 1
+    revision  INTEGER NOT NULL, -- changes of the container's defaulted specification times 10^9, plus a hash of the manifest with the last one
     attempt   INTEGER NOT NULL, -- the highest attempt ever used, -1 before the first
     wanted    INTEGER NOT NULL, -- 0 when the manifest no longer has it; kept so that revision and attempt go on if it comes back
     PRIMARY KEY (pod_uid, container)
@@ -43,7 +43,7 @@ CREATE TABLE desired_pods (
     place                 TEXT NOT NULL,             -- document within the unit
     incarnation           INTEGER NOT NULL,          -- how often this source brought the name into being, this time included
     generation            INTEGER NOT NULL,          -- counts accepted edits, from 1
-    revision              INTEGER NOT NULL,          -- counts pod-wide changes, from 1; the sandbox carries it
+    revision              INTEGER NOT NULL,          -- pod-wide changes times 10^9, plus a hash of the manifest with the last one; the sandbox carries it
     manifest              TEXT NOT NULL CHECK (json_valid(manifest)), -- canonical JSON as submitted, without defaults
     manifest_hash         TEXT NOT NULL,             -- SHA-256 of manifest, in hex
     created_at            TEXT NOT NULL,             -- when this incarnation was accepted
@@ -312,19 +312,24 @@ SELECT namespace, name, '', uid, 'running', 'an earlier pod of this name is term
 FROM wanted
 WHERE succeeds
 UNION ALL
-SELECT a.namespace, a.name, '', a.uid, format('sandbox of revision %d', a.revision), iif(s.id IS NULL, 'no sandbox', format('sandbox is %s', s.state)),
+SELECT a.namespace, a.name, '', a.uid, format('sandbox of revision %d', a.revision / 1000000000), iif(s.id IS NULL, 'no sandbox', format('sandbox is %s', s.state)),
     iif(s.id IS NULL, 'create sandbox', 'start sandbox'),
     (SELECT max(b.until_at) FROM backoffs b WHERE b.pod_uid = a.uid AND b.container = '')
 FROM active a
 LEFT JOIN observed_sandboxes s ON s.pod_uid = a.uid AND s.revision = a.revision
 WHERE s.state IS NULL OR s.state NOT IN ('running', 'paused')
 UNION ALL
-SELECT s.namespace, s.pod, '', s.pod_uid, format('sandbox of revision %d', w.revision), format('sandbox of revision %d', s.revision), 'replace sandbox', NULL
+SELECT s.namespace, s.pod, '', s.pod_uid, format('sandbox of revision %d', w.revision / 1000000000),
+    format('sandbox of %srevision %d', iif(w.revision / 1000000000 = s.revision / 1000000000, 'another ', ''), s.revision / 1000000000), 'replace sandbox', NULL
 FROM observed_sandboxes s
 JOIN wanted w ON w.uid = s.pod_uid AND w.revision <> s.revision
 UNION ALL
-SELECT namespace, pod, container, pod_uid, format('running, revision %d', revision),
-    CASE WHEN state IS NULL THEN 'absent' WHEN has_revision <> revision THEN format('%s, revision %d', state, has_revision) ELSE state END,
+SELECT namespace, pod, container, pod_uid, format('running, revision %d', revision / 1000000000),
+    CASE
+        WHEN state IS NULL THEN 'absent'
+        WHEN has_revision = revision THEN state
+        ELSE format('%s, %srevision %d', state, iif(has_revision / 1000000000 = revision / 1000000000, 'another ', ''), has_revision / 1000000000)
+    END,
     CASE
         WHEN kind = 'container' AND held AND NOT initialized THEN 'wait for init containers'
         WHEN state IN ('running', 'paused') THEN 'replace'

@@ -210,9 +210,9 @@ func (a *agent) web() {
 		Attempts: map[string]int{"nginx": 0, "log-truncator": 1},
 		Backoffs: []pod.Backoff{{Container: "log-truncator", Kind: pod.BackoffCrash, Failures: 1, Until: noon.Add(10 * time.Minute), LastAt: noon, Reason: "CrashLoopBackOff"}},
 	})
-	box := pod.Sandbox{Key: d.Key, UID: d.UID, ID: "b0", InfraID: "i0", Name: "k8s_web", Revision: 1, State: pod.RunRunning, IPs: []string{"10.88.0.9"}, StartedAt: noon}
+	box := pod.Sandbox{Key: d.Key, UID: d.UID, ID: "b0", InfraID: "i0", Name: "k8s_web", Revision: d.Revision, State: pod.RunRunning, IPs: []string{"10.88.0.9"}, StartedAt: noon}
 	container := func(name, id string, state pod.RunState) pod.Container {
-		return pod.Container{Key: d.Key, UID: d.UID, Container: name, Kind: pod.KindContainer, ID: id, Name: name, SandboxID: "b0", Revision: 1, State: state, StartedAt: noon.Add(time.Minute)}
+		return pod.Container{Key: d.Key, UID: d.UID, Container: name, Kind: pod.KindContainer, ID: id, Name: name, SandboxID: "b0", Revision: d.Containers[0].Revision, State: state, StartedAt: noon.Add(time.Minute)}
 	}
 	dead := container("log-truncator", "2222", pod.RunExited)
 	dead.ExitCode, dead.OOMKilled, dead.FinishedAt = 137, true, noon.Add(2*time.Minute)

@@ -131,9 +131,9 @@ func (l lived) web() {
 		Attempts: map[string]int{"nginx": 0, "log": 1},
 		Backoffs: []pod.Backoff{{Container: "log", Kind: pod.BackoffCrash, Failures: 1, Until: now.Add(10 * time.Second), LastAt: now, Reason: "CrashLoopBackOff", Message: "exit code 137"}},
 	})
-	box := pod.Sandbox{Key: d.Key, UID: d.UID, ID: "s", InfraID: "i", Name: "k8s_web", Revision: 1, State: pod.RunRunning, StartedAt: now}
+	box := pod.Sandbox{Key: d.Key, UID: d.UID, ID: "s", InfraID: "i", Name: "k8s_web", Revision: d.Revision, State: pod.RunRunning, StartedAt: now}
 	container := func(name string, state pod.RunState, pid int) pod.Container {
-		return pod.Container{Key: d.Key, UID: d.UID, Container: name, Kind: pod.KindContainer, ID: name, Name: "k8s_" + name, SandboxID: "s", Revision: 1, State: state, PID: pid, ImageID: "aa", StartedAt: now}
+		return pod.Container{Key: d.Key, UID: d.UID, Container: name, Kind: pod.KindContainer, ID: name, Name: "k8s_" + name, SandboxID: "s", Revision: d.Containers[0].Revision, State: state, PID: pid, ImageID: "aa", StartedAt: now}
 	}
 	dead := container("log", pod.RunExited, 0)
 	dead.ExitCode, dead.OOMKilled, dead.FinishedAt = 137, true, now.Add(time.Second)

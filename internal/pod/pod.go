@@ -173,7 +173,8 @@ type Desired struct {
 	Incarnation int64
 	// Generation counts accepted edits, from 1.
 	Generation int64
-	// Revision counts pod-wide changes, from 1; the sandbox carries it.
+	// Revision differs from all others that the pod has had since a pod-wide
+	// change, or was given for an edit that was lost. The sandbox carries it.
 	Revision int64
 	// Pod is the manifest defaulted by this binary, UID included.
 	Pod *corev1.Pod
@@ -200,7 +201,7 @@ type DesiredContainer struct {
 	Kind    ContainerKind
 	Ordinal int
 	Image   string
-	// Revision counts changes of this container's defaulted spec, from 1.
+	// Revision is that of this container's defaulted spec.
 	Revision int64
 	// Attempt is the highest attempt ever used, −1 before the first.
 	Attempt int

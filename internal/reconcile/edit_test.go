@@ -27,7 +27,7 @@ func TestEditReplacesOnlyWhatChanged(t *testing.T) {
 		if after["a"] != before["a"] {
 			r.Errorf("a was touched: %#v, was %#v", after["a"], before["a"])
 		}
-		if b := after["b"]; b.Attempt != 1 || b.Revision != 2 {
+		if b := after["b"]; b.Attempt != 1 || changes(b.Revision) != 2 {
 			r.Errorf("b is attempt %d at revision %d", b.Attempt, b.Revision)
 		}
 		for _, c := range r.fake.Calls() {
@@ -89,7 +89,7 @@ func TestPodWideEditStopsTheOldBeforeItStartsTheNew(t *testing.T) {
 		r.submit(p)
 		r.pass(10 * time.Second)
 		r.runs(uid, "a")
-		if boxes := r.fake.Sandboxes(); len(boxes) != 1 || boxes[0].Revision != 2 {
+		if boxes := r.fake.Sandboxes(); len(boxes) != 1 || changes(boxes[0].Revision) != 2 {
 			r.Errorf("sandboxes %+v", boxes)
 		}
 		if b := r.backoff(uid, "", pod.BackoffSandbox); b.Failures > 0 {
@@ -165,7 +165,7 @@ func TestEditBetweenPlanAndRecordPlansAgain(t *testing.T) {
 		})
 		r.submit(p)
 		r.pass(time.Second)
-		if c := r.runs(uid, "a")["a"]; c.Revision != 3 || c.Attempt != 1 {
+		if c := r.runs(uid, "a")["a"]; changes(c.Revision) != 3 || c.Attempt != 1 {
 			r.Errorf("a is attempt %d at revision %d; want one new attempt, at revision 3", c.Attempt, c.Revision)
 		}
 	})

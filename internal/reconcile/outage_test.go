@@ -48,7 +48,7 @@ func TestRuntimeThatComesBackIsAskedAtOnce(t *testing.T) {
 			r.pass(20 * time.Minute)
 			r.fake.StartService()
 			r.pass(5 * time.Second)
-			if a := r.runs(uid, "a")["a"]; a.Revision != 2 {
+			if a := r.runs(uid, "a")["a"]; changes(a.Revision) != 2 {
 				r.Errorf("revision %d runs", a.Revision)
 			}
 		},
@@ -118,7 +118,7 @@ func TestEditIsHeardInAPause(t *testing.T) {
 		p.Spec.Containers[0].Args = []string{"new"}
 		r.submit(p)
 		r.pass(2 * time.Second)
-		if a := r.runs(uid, "a")["a"]; a.Revision != 2 {
+		if a := r.runs(uid, "a")["a"]; changes(a.Revision) != 2 {
 			r.Errorf("revision %d runs", a.Revision)
 		}
 	})

@@ -386,3 +386,6 @@ func (s *watchedStore) counts() (loads, writes int) {
 	s.loads, s.commits, s.observations = 0, 0, 0
 	return loads, writes
 }
+
+// changes is how many changes a revision counts.
+func changes(revision int64) int64 { return revision / 1_000_000_000 }

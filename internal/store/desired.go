@@ -94,14 +94,15 @@ func (t *ReadTx) containersOf(uid types.UID) ([]containerRow, error) {
 }
 
 // manifestContainers are the rows of the pod's containers, init containers
-// first, at revision 1 and before any attempt.
-func (s *Store) manifestContainers(uid types.UID, p *corev1.Pod) []containerRow {
+// first, at their first revision and before any attempt.
+func (s *Store) manifestContainers(uid types.UID, sub pod.Submission) []containerRow {
+	p := sub.Pod
 	rows := make([]containerRow, 0, len(p.Spec.InitContainers)+len(p.Spec.Containers))
 	add := func(kind pod.ContainerKind, list []corev1.Container) {
 		for i := range list {
 			rows = append(rows, containerRow{
 				PodUID: uid, Namespace: p.Namespace, Pod: p.Name, Container: list[i].Name, Kind: kind, Ordinal: len(rows),
-				Image: list[i].Image, ImageRef: s.normalizeImage(list[i].Image), Revision: 1, Attempt: -1, Wanted: true,
+				Image: list[i].Image, ImageRef: s.normalizeImage(list[i].Image), Revision: revisionAfter(0, sub.Hash), Attempt: -1, Wanted: true,
 			})
 		}
 	}
@@ -124,10 +125,10 @@ func (s *Store) createPod(t *WriteTx, src pod.Source, sub pod.Submission) error 
 	t.save(backupIncarnation, incarnationKey(src.ID, key))
 	row := podRow{
 		UID: s.newUID(src, key, incarnation), Namespace: key.Namespace, Name: key.Name, Source: src.ID,
-		Unit: sub.Unit, Place: sub.Place, Incarnation: incarnation, Generation: 1, Revision: 1,
+		Unit: sub.Unit, Place: sub.Place, Incarnation: incarnation, Generation: 1, Revision: revisionAfter(0, sub.Hash),
 		Manifest: string(sub.Manifest), Hash: sub.Hash, CreatedAt: t.now(), StateAt: t.now(), Status: "{}",
 	}
-	containers := s.manifestContainers(row.UID, sub.Pod)
+	containers := s.manifestContainers(row.UID, sub)
 	if err := t.adopt(&row, src.Kind.Static(), containers); err != nil {
 		return fmt.Errorf("adopt %s: %w", key, err)
 	}
@@ -164,7 +165,7 @@ func (s *Store) editPod(t *WriteTx, row podRow, sub pod.Submission) error {
 	row.Unit, row.Place, row.Manifest, row.Hash = sub.Unit, sub.Place, string(sub.Manifest), sub.Hash
 	row.Generation++
 	if d.podWide {
-		row.Revision++
+		row.Revision = revisionAfter(row.Revision, row.Hash)
 		if _, err := t.Exec(`DELETE FROM backoffs WHERE pod_uid = ? AND container = ''`, row.UID); err != nil {
 			return err
 		}
@@ -177,7 +178,7 @@ func (s *Store) editPod(t *WriteTx, row podRow, sub pod.Submission) error {
 	if err != nil {
 		return err
 	}
-	for _, c := range reviseContainers(stored, s.manifestContainers(row.UID, sub.Pod), d) {
+	for _, c := range reviseContainers(stored, s.manifestContainers(row.UID, sub), d, sub.Hash) {
 		if err := t.named(putContainer, c); err != nil {
 			return err
 		}

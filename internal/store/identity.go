@@ -21,9 +21,9 @@ func (s *Store) newUID(src pod.Source, key pod.Key, incarnation int64) types.UID
 
 // adopt lets a pod that the store has never seen take over what the runtime has
 // of it, which happens when database and backup were lost. Same name and same
-// hash: same UID, same revisions, nothing restarts. Same UID by its place but
-// another hash: it was edited meanwhile, so its revisions go beyond what is
-// there. So it is for a pod that is submitted over HTTP under the name of one that
+// hash: same UID, same revisions, nothing restarts but what was made for an edit
+// that was lost. Same UID by its place but another hash: it was edited meanwhile,
+// so its revisions go beyond what is there. So it is for a pod that is submitted over HTTP under the name of one that
 // was.
 func (t *WriteTx) adopt(row *podRow, static bool, containers []containerRow) error {
 	var found struct {
@@ -40,11 +40,10 @@ func (t *WriteTx) adopt(row *podRow, static bool, containers []containerRow) err
 		return err
 	}
 	row.UID = found.UID
-	beyond := int64(0)
+	row.Revision = found.Revision
 	if found.Hash != row.Hash {
-		beyond = 1
+		row.Revision = revisionAfter(found.Revision, row.Hash)
 	}
-	row.Revision = found.Revision + beyond
 	for i := range containers {
 		c := &containers[i]
 		c.PodUID = found.UID
@@ -57,8 +56,12 @@ func (t *WriteTx) adopt(row *podRow, static bool, containers []containerRow) err
 		if err != nil {
 			return err
 		}
-		if ok {
-			c.Revision, c.Attempt = latest.Revision+beyond, latest.Attempt
+		if !ok {
+			continue
+		}
+		c.Revision, c.Attempt = latest.Revision, latest.Attempt
+		if found.Hash != row.Hash || !broughtBy(latest.Revision, row.Hash) {
+			c.Revision = revisionAfter(latest.Revision, row.Hash)
 		}
 	}
 	return nil

@@ -35,7 +35,7 @@ func (s *Store) diff(row podRow, updated *corev1.Pod) difference {
 // reviseContainers are the rows after an edit: those of the new manifest with
 // the attempts they had and the revisions that follow from the difference, then
 // those that are not in the manifest any more.
-func reviseContainers(stored, manifest []containerRow, d difference) []containerRow {
+func reviseContainers(stored, manifest []containerRow, d difference, hash string) []containerRow {
 	before := make(map[string]containerRow, len(stored))
 	for _, c := range stored {
 		before[c.Container] = c
@@ -45,7 +45,7 @@ func reviseContainers(stored, manifest []containerRow, d difference) []container
 		if was, ok := before[c.Container]; ok {
 			c.Revision, c.Attempt = was.Revision, was.Attempt
 			if d.replaces(c.Container) || d.again && c.Kind == pod.KindInit {
-				c.Revision++
+				c.Revision = revisionAfter(c.Revision, hash)
 			}
 			delete(before, c.Container)
 		}

@@ -247,9 +247,9 @@ func recordFor(snap pod.Snapshot) pod.Record {
 }
 
 func revisions(d pod.Desired) string {
-	text := fmt.Sprintf("g%d r%d", d.Generation, d.Revision)
+	text := fmt.Sprintf("g%d r%d", d.Generation, d.Revision/revisionStep)
 	for _, c := range d.Containers {
-		text += fmt.Sprintf(" %s:%d", c.Name, c.Revision)
+		text += fmt.Sprintf(" %s:%d", c.Name, c.Revision/revisionStep)
 	}
 	return text
 }
