@@ -310,3 +310,31 @@ func TestStoreThatFailsForAWhile(t *testing.T) {
 		r.runs(uid, "a")
 	})
 }
+
+// What was done while the disk was full is not done again, however soon or late
+// it can be written down.
+func TestWhatCouldNotBeStoredIsStoredLater(t *testing.T) {
+	for _, long := range []time.Duration{100 * time.Millisecond, 200 * time.Millisecond, 250 * time.Millisecond, time.Minute} {
+		t.Run(long.String(), func(t *testing.T) {
+			inBubble(t, func(r *rig) {
+				r.watch.set(func(s *watchedStore) { s.failFacts = &pod.Error{Class: pod.Unavailable, Op: "record observations"} })
+				uid := r.submit(podOf("web", "a", "b"))
+				r.pass(long)
+				r.watch.set(func(s *watchedStore) { s.failFacts = nil })
+				r.pass(5 * time.Second)
+				for name, c := range r.runs(uid, "a", "b") {
+					if c.Attempt != 0 {
+						r.Errorf("%s is at attempt %d", name, c.Attempt)
+					}
+				}
+				r.wantHistory(uid, "a", "submit/source", "start/agent")
+				if n := len(r.fake.Lives()); n != 3 {
+					r.Errorf("%d processes for a sandbox and two containers", n)
+				}
+				if n := len(r.fake.Calls(runtimetest.OpCreateSandbox, runtimetest.OpCreateContainer)); n != 3 {
+					r.Errorf("%d calls to make a sandbox and two containers", n)
+				}
+			})
+		})
+	}
+}

@@ -335,6 +335,7 @@ type watchedStore struct {
 	beforeCommit func(pod.Record)
 	failLoads    error
 	dropFacts    bool // what runtime calls returned is not kept
+	failFacts    error
 }
 
 // set changes what the store does from now on.
@@ -370,10 +371,10 @@ func (s *watchedStore) Commit(ctx context.Context, rec pod.Record) error {
 func (s *watchedStore) Observe(ctx context.Context, f pod.Facts) error {
 	s.mu.Lock()
 	s.observations++
-	drop := s.dropFacts
+	drop, err := s.dropFacts, s.failFacts
 	s.mu.Unlock()
-	if drop {
-		return nil
+	if drop || err != nil {
+		return err
 	}
 	return s.Store.Observe(ctx, f)
 }

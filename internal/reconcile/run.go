@@ -56,9 +56,11 @@ type run struct {
 // carryOut takes the actions as their order allows, and returns when all have
 // ended. A change of what is desired cancels what is left; so does any other, as
 // soon as nothing is under way but a pull, which goes on while it is planned
-// again: a registry must not hold up the restart of another container.
+// again: a registry must not hold up the restart of another container. It returns
+// only when what was learnt is stored.
 func (l *Loop) carryOut(ctx context.Context, snap pod.Snapshot, actions []lifecycle.Action, w *worker) *run {
 	r := &run{l: l, snap: snap, began: time.Now(), created: map[string]string{}, images: map[string]string{}}
+	defer r.writeAll(ctx)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	done := make([]chan struct{}, len(actions))
@@ -134,7 +136,7 @@ func (r *run) take(ctx context.Context, a lifecycle.Action) error {
 	}
 	r.mu.Unlock()
 	if err == nil && a.Then != nil {
-		r.write(ctx) // the end comes before what follows from it
+		r.writeAll(ctx) // the end comes before what follows from it
 		return r.commitThen(ctx, *a.Then)
 	}
 	return err
@@ -206,9 +208,21 @@ func (r *run) observed(f pod.Facts) {
 	r.facts = append(r.facts, f)
 }
 
+// writeAll waits until the store takes what it could not: the next plan must not
+// be made without it, or what was done is done again.
+func (r *run) writeAll(ctx context.Context) {
+	for !r.write(ctx) {
+		select {
+		case <-ctx.Done():
+			return // a listing will find it again
+		case <-time.After(storePause):
+		}
+	}
+}
+
 // write writes the facts queued so far. What a run cut short has learnt is
-// written too. If it can't be, a listing will find it again.
-func (r *run) write(ctx context.Context) {
+// written too. Facts that can't be written for now are kept, and it returns false.
+func (r *run) write(ctx context.Context) bool {
 	r.writing.Lock()
 	defer r.writing.Unlock()
 	r.mu.Lock()
@@ -216,7 +230,7 @@ func (r *run) write(ctx context.Context) {
 	r.facts = nil
 	r.mu.Unlock()
 	if len(queued) == 0 {
-		return
+		return true
 	}
 	f := pod.Facts{AsOf: r.began}
 	for _, q := range queued {
@@ -227,9 +241,18 @@ func (r *run) write(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
-	if err := r.l.o.Store.Observe(ctx, f); err != nil {
-		r.l.o.Log.Error("what the runtime returned could not be stored", "pod_uid", r.snap.Desired.UID, "err", err)
+	err := r.l.o.Store.Observe(ctx, f)
+	if err == nil {
+		return true
 	}
+	r.l.o.Log.Error("what the runtime returned could not be stored", "pod_uid", r.snap.Desired.UID, "err", err)
+	if !errors.Is(err, pod.Unavailable) {
+		return true // it never will be
+	}
+	r.mu.Lock()
+	r.facts = slices.Concat(queued, r.facts)
+	r.mu.Unlock()
+	return false
 }
 
 func (r *run) event(e pod.Event) {
