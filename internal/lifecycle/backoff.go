@@ -63,6 +63,12 @@ func FindBackoff(all []pod.Backoff, container string, kind pod.BackoffKind) pod.
 	return pod.Backoff{Container: container, Kind: kind}
 }
 
+// wasWell reports whether the container had run for long enough by then to start
+// over.
+func wasWell(c pod.Container, at time.Time) bool {
+	return !c.StartedAt.IsZero() && at.Sub(c.StartedAt) >= BackoffHealthy
+}
+
 // crashed accounts for the end of an attempt: the new entry, and whether it is
 // different. Ends that the container did not bring about itself cost nothing.
 func crashed(b pod.Backoff, c pod.Container, now time.Time) (pod.Backoff, bool) {
@@ -70,7 +76,7 @@ func crashed(b pod.Backoff, c pod.Container, now time.Time) (pod.Backoff, bool) 
 	case pod.CauseReboot, pod.CauseSource, pod.CauseAgent, pod.CauseEviction, pod.CauseUser:
 		return b, false
 	}
-	if !c.StartedAt.IsZero() && c.FinishedAt.Sub(c.StartedAt) >= BackoffHealthy {
+	if wasWell(c, c.FinishedAt) {
 		b.Failures = 0
 	}
 	b.Reason = "CrashLoopBackOff"

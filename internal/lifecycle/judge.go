@@ -187,11 +187,25 @@ func (p *planner) again(s *step, cause pod.Cause, detail string) {
 	if n <= s.last.Attempt {
 		n = s.last.Attempt + 1
 		p.useAttempt(s.dc.Name, n)
+		p.forgive(*s.last)
 		if !s.last.State.Live() && s.last.State != pod.RunCreated {
 			p.out.Transitions = append(p.out.Transitions, p.restart(s.dc.Name, cause, detail, n))
 		}
 	}
 	p.dueNow(s, n)
+}
+
+// forgive forgets the crashes before a run that was well for long enough, unless
+// it was accounted for as a crash itself.
+func (p *planner) forgive(c pod.Container) {
+	end := c.FinishedAt
+	if end.IsZero() {
+		end = p.now // it lives, or nobody saw its end
+	}
+	counted := FindBackoff(p.out.Backoffs, c.Container, pod.BackoffCrash).Failures > 0
+	if wasWell(c, end) && !counted {
+		p.settle(c.Container, pod.BackoffCrash)
+	}
 }
 
 func (p *planner) dueNow(s *step, attempt int) {

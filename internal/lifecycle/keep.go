@@ -143,8 +143,8 @@ func (p *planner) start(s step, stops []int, created, started int) {
 	}
 }
 
-// settle ends the back-off of a start whose call failed and that was made all the
-// same.
+// settle ends a back-off: the call failed and did its work all the same, or what
+// failed was well since.
 func (p *planner) settle(container string, kind pod.BackoffKind) {
 	if FindBackoff(p.want.Backoffs, container, kind).Failures > 0 {
 		p.out.Backoffs = append(p.out.Backoffs, pod.Backoff{Container: container, Kind: kind})

@@ -203,6 +203,31 @@ func TestHealthResetsTheBackoff(t *testing.T) {
 	}
 }
 
+// Who ended a run that was well for long enough does not matter.
+func TestHealthResetsTheBackoffOfARunThatWasEnded(t *testing.T) {
+	for name, end := range map[string]func(m *model){
+		"by the agent, later":   func(m *model) { m.snap.Observed.Sandboxes[0].State = pod.RunExited },
+		"by the agent, already": func(m *model) { m.end(0, 137, pod.CauseAgent) },
+		"by a person":           func(m *model) { m.end(0, 137, pod.CauseUser) },
+		"with the machine":      func(m *model) { m.end(0, 137, pod.CauseReboot) },
+	} {
+		for well, left := range map[time.Duration]int{BackoffHealthy - time.Second: 9, BackoffHealthy + time.Second: 0} {
+			t.Run(name+" after "+well.String(), func(t *testing.T) {
+				m := newModel(t, corev1.RestartPolicyAlways, "a")
+				m.settle()
+				m.now = m.snap.Observed.Containers[0].StartedAt
+				m.snap.Desired.Backoffs = []pod.Backoff{{Container: "a", Kind: pod.BackoffCrash, Failures: 9, LastAt: m.now, Until: m.now}}
+				m.now = m.now.Add(well)
+				end(m)
+				m.settle()
+				if got := FindBackoff(m.snap.Desired.Backoffs, "a", pod.BackoffCrash).Failures; got != left {
+					t.Errorf("%d failures are remembered, want %d", got, left)
+				}
+			})
+		}
+	}
+}
+
 func TestRebootStartsAgainWithoutBackoff(t *testing.T) {
 	m := newModel(t, corev1.RestartPolicyAlways, "a")
 	m.settle()
