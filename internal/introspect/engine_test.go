@@ -35,7 +35,7 @@ func newEngine(t testing.TB, limits Limits) (*Engine, string) {
 			var p corev1.Pod
 			return &p, json.Unmarshal(data, &p)
 		},
-		ContainerEdge: func(_, _ *pod.Container) []pod.Transition { return nil },
+		ContainerEdge: func(_ pod.Transition, _, _ *pod.Container) []pod.Transition { return nil },
 	})
 	if err != nil {
 		t.Fatal(err)

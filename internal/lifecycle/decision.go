@@ -20,7 +20,7 @@ const (
 	OpCreateContainer Op = "create container" // Container, Attempt; ID of the sandbox, or the one just created
 	OpStartContainer  Op = "start container"  // Container; ID, or that of the container just created
 	OpStopContainer   Op = "stop container"   // Container, ID, Grace
-	OpRemoveContainer Op = "remove container" // Container, ID, Grace if it may run
+	OpRemoveContainer Op = "remove container" // Container, ID; Grace if MayRun
 	OpRemoveVolumes   Op = "remove volumes"
 	OpForget          Op = "forget"
 )
@@ -34,8 +34,10 @@ type Action struct {
 	ID        string
 	Attempt   int
 	Grace     time.Duration
-	Cause     pod.Cause
-	Detail    string
+	// MayRun says that it is not known whether it was started: it is stopped first.
+	MayRun bool
+	Cause  pod.Cause
+	Detail string
 	// Then is recorded once the action has succeeded, before what comes after.
 	Then  *pod.Transition
 	After []int

@@ -10,8 +10,22 @@ import (
 // transitions of the container machine between two observations of it. before
 // is nil when the attempt was not known, after is nil when the runtime has it no
 // more. Creation is no edge, and neither is the removal of what had ended: the
-// machine spans all attempts, and these do not change its state.
-func ContainerEdge(before, after *pod.Container) []pod.Transition {
+// machine spans all attempts, and these do not change its state. last is the
+// latest on record of any attempt: what it led to, and why.
+func ContainerEdge(last pod.Transition, before, after *pod.Container) []pod.Transition {
+	list := containerEdge(before, after)
+	if len(list) == 0 || list[0].From != ContainerWaiting || last.To != ContainerTerminated {
+		return list
+	}
+	// It was ended to be followed, and what was to record that was cut short. Or
+	// it was started without being planned: a call was carried out late.
+	again := list[0]
+	again.From, again.Event, again.To = ContainerTerminated, EventRestart, ContainerWaiting
+	again.Cause, again.Detail = last.Cause, last.Detail
+	return append([]pod.Transition{again}, list...)
+}
+
+func containerEdge(before, after *pod.Container) []pod.Transition {
 	was, is := containerState(before), containerState(after)
 	if before == nil {
 		was = ContainerWaiting

@@ -207,7 +207,7 @@ func (p *planner) sandboxLoss() (pod.Cause, string) {
 func (p *planner) discard(c pod.Container) int {
 	const detail = "it was replaced before it was started"
 	p.out.Intents = append(p.out.Intents, pod.Intent{ContainerID: c.ID, Cause: pod.CauseSource, Detail: detail})
-	return p.add(Action{Op: OpRemoveContainer, Container: c.Container, ID: c.ID, Attempt: c.Attempt, Grace: p.grace(), Cause: pod.CauseSource, Detail: detail})
+	return p.add(Action{Op: OpRemoveContainer, Container: c.Container, ID: c.ID, Attempt: c.Attempt, Grace: p.grace(), MayRun: true, Cause: pod.CauseSource, Detail: detail})
 }
 
 // tidy removes stale sandboxes, containers that will not be started, and those
@@ -261,8 +261,11 @@ func (p *planner) notice(steps []step) {
 		case pod.StateSucceeded, pod.StateFailed:
 			if s.verdict == due {
 				cause, detail := s.cause, s.detail
-				if s.last == nil {
+				switch {
+				case s.last == nil:
 					cause, detail = pod.CauseSource, "it was added to the manifest"
+				case s.created != nil: // for the edit, and then the row was lost
+					cause, detail = pod.CauseSource, specChanged
 				}
 				p.event(EventRecreate, cause, fmt.Sprintf("container %s: %s", s.dc.Name, detail))
 				return

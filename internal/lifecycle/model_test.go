@@ -282,7 +282,7 @@ func (m *model) observe(i int, after *pod.Container) {
 	m.t.Helper()
 	o := &m.snap.Observed
 	before := o.Containers[i]
-	for _, tr := range ContainerEdge(&before, after) {
+	for _, tr := range ContainerEdge(pod.Transition{}, &before, after) {
 		if tr.Cause == "" {
 			tr.Cause = pod.CauseExit
 		}

@@ -134,7 +134,7 @@ func TestRapidEditsCountNoAttemptThatNeverRan(t *testing.T) {
 					t.Errorf("it is stopped for %s: %s", a.Cause, a.Detail)
 				}
 			case OpRemoveContainer:
-				if a.Grace == 0 {
+				if !a.MayRun {
 					t.Error("what may run is removed without a grace")
 				}
 				m.do(a)

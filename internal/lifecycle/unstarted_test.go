@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"podstead.io/podstead/internal/pod"
 )
@@ -91,4 +92,45 @@ func TestStopThatFailsHoldsUpItsSuccessor(t *testing.T) {
 	if d := Next(m.snap, m.now); len(d.Actions) > 0 || !d.Again.Equal(m.snap.Desired.Backoffs[0].Until) {
 		t.Errorf("tried again before its time: %v", ops(d))
 	}
+}
+
+// An ended pod is edited, and the agent dies once the new attempt is made.
+func TestPodThatRunsAgainSaysWhyThoughItsAttemptWasMade(t *testing.T) {
+	m := newModel(t, corev1.RestartPolicyNever, "a")
+	m.exits["a"] = 1
+	m.settle()
+	if m.snap.Desired.State != pod.StateFailed {
+		t.Fatalf("pod is %s", m.snap.Desired.State)
+	}
+	m.snap.Desired.Generation++
+	m.snap.Desired.Containers[0].Revision++
+	for _, a := range Next(m.snap, m.now).Actions {
+		if a.Op == OpCreateContainer {
+			m.snap.Desired.Containers[0].Attempt = a.Attempt
+			m.do(a)
+		}
+	}
+	d := Next(m.snap, m.now)
+	if d.Event != EventRecreate || d.Cause != pod.CauseSource || d.Detail != "container a: "+specChanged {
+		t.Errorf("%s by %q: %q", d.Event, d.Cause, d.Detail)
+	}
+}
+
+// It takes no grace to be told to stop.
+func TestUnstartedAttemptMayRunWhateverTheGrace(t *testing.T) {
+	m := newModel(t, corev1.RestartPolicyAlways, "a")
+	d := Next(m.snap, m.now)
+	m.cutShort(d, len(d.Actions)-1) // all but the start of a
+	m.snap.Desired.Pod.Spec.TerminationGracePeriodSeconds = ptr.To[int64](0)
+	m.snap.Desired.Generation++
+	m.snap.Desired.Containers[0].Revision++
+	for _, a := range Next(m.snap, m.now).Actions {
+		if a.Op == OpRemoveContainer {
+			if !a.MayRun || a.Grace != 0 {
+				t.Errorf("removed with %+v", a)
+			}
+			return
+		}
+	}
+	t.Error("it is not removed")
 }

@@ -258,7 +258,7 @@ func (r *run) removeContainer(ctx context.Context, a lifecycle.Action) error {
 		return err
 	}
 	r.observed(pod.Facts{GoneContainers: []pod.Gone{{ID: a.ID, Cause: a.Cause, Detail: a.Detail}}})
-	if a.Grace == 0 {
+	if !a.MayRun {
 		return nil
 	}
 	// A start that was carried out late may have been seen meanwhile.

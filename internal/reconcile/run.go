@@ -158,7 +158,7 @@ func (r *run) do(ctx context.Context, a lifecycle.Action) error {
 		_, err := r.stopContainer(ctx, a)
 		return err
 	case lifecycle.OpRemoveContainer:
-		if a.Grace > 0 {
+		if a.MayRun {
 			if err := r.stopUnstarted(ctx, a); err != nil {
 				return err
 			}

@@ -65,7 +65,8 @@ var pinned = []uint64{
 	318, 335, 394, 400, 403, // two of one at a time; a restart that is recorded twice; holds of what ran
 	453, 701, 4010, // what was made for a lost version of a pod passed for the wanted one
 	6737, 13108, // what was learnt while the disk was full was lost
-	3289, // the health of a run that the agent ended did not count
+	3289,             // the health of a run that the agent ended did not count
+	275, 9181, 10742, // a restart that was not on record, a recreate without a cause
 }
 
 func TestPinned(t *testing.T) {

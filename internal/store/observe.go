@@ -314,7 +314,16 @@ func (o *observer) edge(old, updated *observedRow) error {
 		c := updated.container()
 		after, row = &c, updated
 	}
-	list := o.store.containerEdge(before, after)
+	var last struct {
+		To     string    `db:"to"`
+		Cause  pod.Cause `db:"cause"`
+		Detail string    `db:"detail"`
+	}
+	_, err := o.t.find(&last, `SELECT "to", cause, detail FROM transitions WHERE pod_uid = ? AND container = ? ORDER BY rowid DESC LIMIT 1`, row.PodUID, row.Container)
+	if err != nil {
+		return err
+	}
+	list := o.store.containerEdge(pod.Transition{To: last.To, Cause: last.Cause, Detail: last.Detail}, before, after)
 	if len(list) == 0 {
 		return nil
 	}

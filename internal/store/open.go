@@ -25,7 +25,7 @@ type Store struct {
 	limits Limits
 
 	restore        func([]byte) (*corev1.Pod, error)
-	containerEdge  func(old, updated *pod.Container) []pod.Transition
+	containerEdge  func(last pod.Transition, old, updated *pod.Container) []pod.Transition
 	normalizeImage func(string) string
 	clock          func() time.Time
 

@@ -30,8 +30,9 @@ type Options struct {
 	// ContainerEdge gives the transitions that follow from a change of an
 	// observed container: old nil, seen for the first time; updated nil, removed
 	// after its end was recorded. A container that vanished is RunGone in
-	// updated. It must be pure. The store fills in which pod and container.
-	ContainerEdge func(old, updated *pod.Container) []pod.Transition
+	// updated. last is the latest on record of any attempt, zero if there is none.
+	// It must be pure. The store fills in which pod and container.
+	ContainerEdge func(last pod.Transition, old, updated *pod.Container) []pod.Transition
 	// NormalizeImage makes an image name comparable with those that Podman
 	// lists; nil: names are compared as they are.
 	NormalizeImage func(name string) string

@@ -73,7 +73,7 @@ func restoreManifest(data []byte) (*corev1.Pod, error) {
 }
 
 // stateEdge names a transition after the states it goes between.
-func stateEdge(old, updated *pod.Container) []pod.Transition {
+func stateEdge(_ pod.Transition, old, updated *pod.Container) []pod.Transition {
 	tr := pod.Transition{Event: "change", Cause: pod.CauseAgent}
 	if old != nil {
 		tr.From = string(old.State)

@@ -39,7 +39,7 @@ func openStore(t *testing.T) *told {
 	s, _, err := store.Open(t.Context(), store.Options{
 		Path:          filepath.Join(t.TempDir(), "podstead.db"),
 		Restore:       manifest.Restore,
-		ContainerEdge: func(_, _ *pod.Container) []pod.Transition { return nil },
+		ContainerEdge: func(_ pod.Transition, _, _ *pod.Container) []pod.Transition { return nil },
 	})
 	if err != nil {
 		t.Fatal(err)
