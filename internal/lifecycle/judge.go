@@ -129,7 +129,9 @@ func (p *planner) judgeOne(s *step) {
 	case c == nil:
 		p.dueNow(s, max(s.dc.Attempt, 0))
 	case c.Revision != s.dc.Revision:
-		if c.State.Live() {
+		// One that was created has run before, or it were set aside. A start of it
+		// that was cut short may be carried out yet.
+		if c.State.Live() || c.State == pod.RunCreated {
 			s.stop = c
 		}
 		p.again(s, pod.CauseSource, specChanged)

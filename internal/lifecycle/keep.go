@@ -54,7 +54,7 @@ func (p *planner) stopOld(steps []step) map[string][]int {
 	for _, s := range steps {
 		if s.stop != nil {
 			i := p.stop(*s.stop, p.grace(), s.cause, s.detail)
-			if s.attempt > s.stop.Attempt { // else it is not known yet which is next
+			if s.stop.State.Live() && s.attempt > s.stop.Attempt { // else it is not known yet which is next
 				t := p.restart(s.dc.Name, s.cause, s.detail, s.attempt)
 				p.out.Actions[i].Then = &t
 			}

@@ -134,3 +134,27 @@ func TestUnstartedAttemptMayRunWhateverTheGrace(t *testing.T) {
 	}
 	t.Error("it is not removed")
 }
+
+// After a reboot Podman calls created what ran before. Where that is not on record
+// it is an attempt as it is to be started, which an edit may cut short: whatever
+// follows waits until it is told to stop.
+func TestAttemptThatRanBeforeARebootMayRunAgain(t *testing.T) {
+	m := newModel(t, corev1.RestartPolicyAlways, "a")
+	m.settle()
+	m.snap.Observed.Containers[0].State = pod.RunCreated
+	m.snap.Desired.Generation++
+	m.snap.Desired.Containers[0].Revision++
+	d := Next(m.snap, m.now)
+	stop := slices.IndexFunc(d.Actions, func(a Action) bool { return a.Op == OpStopContainer })
+	start := slices.IndexFunc(d.Actions, func(a Action) bool { return a.Op == OpStartContainer })
+	if stop < 0 || start < 0 || !slices.Contains(d.Actions[start].After, stop) || d.Actions[start].Attempt != 1 {
+		t.Fatalf("actions %+v", d.Actions)
+	}
+	if d.Actions[stop].Then != nil {
+		t.Error("it is not known to have run, and yet is to be on record as ended")
+	}
+	m.settle()
+	if live := m.live("a"); len(live) != 1 || live[0].Attempt != 1 {
+		t.Errorf("live %+v", live)
+	}
+}
