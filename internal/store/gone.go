@@ -1,6 +1,8 @@
 package store
 
 import (
+	"time"
+
 	"k8s.io/apimachinery/pkg/types"
 
 	"podstead.io/podstead/internal/pod"
@@ -53,7 +55,13 @@ func (o *observer) vanish(old observedRow, g pod.Gone) error {
 	}
 	row := old
 	row.State, row.PID, row.ChangedAt = pod.RunGone, 0, o.t.now()
-	if !old.ended() {
+	switch {
+	case o.killedToBeRemoved(old, g):
+		row.EndCause, row.EndDetail = pod.CauseUser, removedByHand
+		if err := o.amend(row); err != nil {
+			return err
+		}
+	case !old.ended():
 		if err := o.explainVanishing(&row, old, g); err != nil {
 			return err
 		}
@@ -81,6 +89,22 @@ func (o *observer) vanish(old observedRow, g pod.Gone) error {
 	return o.edge(&old, &row)
 }
 
+const removedByHand = "it was removed from Podman"
+
+// killed is the exit code of a process that SIGKILL ended.
+const killed = 128 + 9
+
+// removalFollows is how long after its end the removal of a container that was
+// killed for it may be heard of.
+const removalFollows = time.Second
+
+// killedToBeRemoved reports whether someone else removed a container by force:
+// the kernel tells that it was killed before Podman tells that it is gone.
+func (o *observer) killedToBeRemoved(old observedRow, g pod.Gone) bool {
+	return g.Cause == "" && old.EndCause == pod.CauseExit && old.ExitCode == killed &&
+		o.t.Now.Sub(old.ChangedAt.Time()) < removalFollows
+}
+
 // explainVanishing says why a container that had not ended is not there. Its
 // FinishedAt stays unset: nobody saw its end.
 func (o *observer) explainVanishing(row *observedRow, old observedRow, g pod.Gone) error {
@@ -95,7 +119,7 @@ func (o *observer) explainVanishing(row *observedRow, old observedRow, g pod.Gon
 	case o.facts.Rebooted && old.State.Live():
 		row.EndCause, row.EndDetail = pod.CauseReboot, "the machine was restarted"
 	default:
-		row.EndCause, row.EndDetail = pod.CauseUser, "it was removed from Podman"
+		row.EndCause, row.EndDetail = pod.CauseUser, removedByHand
 	}
 	return nil
 }

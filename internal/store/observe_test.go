@@ -231,6 +231,15 @@ func TestVanishedContainers(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 	})
+	t.Run("a container that was killed to be removed", func(t *testing.T) {
+		s, c, d, main := runningPod(t)
+		mustObserve(t, s, pod.Facts{Containers: []pod.Container{exited(main, 137, c.Now())}})
+		mustObserve(t, s, pod.Facts{Containers: []pod.Container{containerOf(d, "main", 1, c.Now())}}) // its successor is quick
+		mustObserve(t, s, pod.Facts{GoneContainers: []pod.Gone{{ID: main.ID}}})
+		if got := query(t, s, `SELECT cause || ': ' || detail FROM transitions WHERE "to" = 'exited'`); !slices.Equal(got, []string{"user: it was removed from Podman"}) {
+			t.Errorf("history says %v", got)
+		}
+	})
 	t.Run("by intent", func(t *testing.T) {
 		s, _, _, main := runningPod(t)
 		r := recordFor(load(t, s, "web"))
