@@ -270,7 +270,7 @@ latest AS (
     SELECT o.*, max(o.attempt) FROM observed_containers o GROUP BY o.pod_uid, o.container
 ),
 attempts AS (
-    SELECT c.*, a.policy, l.id AS id, l.state AS state, l.revision AS has_revision, l.attempt AS has_attempt,
+    SELECT c.*, a.policy, l.id AS id, l.state AS state, l.revision AS has_revision, l.attempt AS has_attempt, l.end_cause AS end_cause,
         CASE WHEN l.state = 'gone' AND l.finished_at IS NULL THEN 137 ELSE l.exit_code END AS exit_code,
         (SELECT max(b.until_at) FROM backoffs b WHERE b.pod_uid = c.pod_uid AND b.container = c.container) AS until_at,
         EXISTS (SELECT 1 FROM observed_image_names n WHERE n.name = c.image_ref) AS has_image
@@ -285,6 +285,7 @@ due AS (
             WHEN state IS NULL THEN 1
             WHEN has_revision <> revision OR state IN ('created', 'unknown') THEN 1
             WHEN state IN ('running', 'paused') THEN 0
+            WHEN end_cause IN ('source', 'agent') THEN 1
             WHEN policy = 'Never' THEN 0
             WHEN policy = 'OnFailure' OR kind = 'init' THEN exit_code <> 0
             ELSE 1
@@ -346,16 +347,13 @@ FROM observed_containers o
 JOIN wanted w ON w.uid = o.pod_uid
 WHERE o.state <> 'gone' AND NOT EXISTS (SELECT 1 FROM desired_containers c WHERE c.pod_uid = o.pod_uid AND c.container = o.container AND c.wanted)
 UNION ALL
-SELECT o.namespace, o.pod, '', o.pod_uid, 'absent', 'a pod that nobody wants',
+SELECT namespace, pod, '', pod_uid, 'absent', 'a pod that nobody wants',
     CASE
         WHEN EXISTS (SELECT 1 FROM sources WHERE configured AND NOT synced) THEN 'wait until every source has synced'
-        -- A random UID: it was submitted over HTTP, to a database that is lost.
-        WHEN substr(o.pod_uid, 15, 1) = '4' AND (o.namespace, o.pod) NOT IN (SELECT namespace, name FROM desired_pods)
-            AND NOT EXISTS (SELECT 1 FROM transitions t WHERE t.pod_uid = o.pod_uid AND t.container = '' AND t."to" = 'Gone') THEN 'none: submit it again, or delete it'
+        WHEN kept THEN 'none: submit it again, or delete it'
         ELSE 'stop and remove'
     END, NULL
-FROM (SELECT namespace, pod, pod_uid FROM observed_sandboxes UNION SELECT namespace, pod, pod_uid FROM observed_containers) o
-WHERE NOT EXISTS (SELECT 1 FROM desired_pods d WHERE d.uid = o.pod_uid);
+FROM unwanted;
 
 CREATE VIEW images AS
 -- One row is a name of an image that is present.
@@ -392,6 +390,17 @@ SELECT
     d.deletion_deadline_at AS deletion_deadline_at, -- when it will be killed if it has not ended
     d.resource_version AS resource_version -- grows with every change
 FROM desired_pods d;
+
+CREATE VIEW unwanted AS
+-- One row is a pod that was observed and that nobody desires.
+SELECT
+    o.namespace AS namespace, -- the pod's namespace
+    o.pod AS pod, -- the pod's name
+    o.pod_uid AS pod_uid, -- the pod's UID
+    substr(o.pod_uid, 15, 1) = '4' AND (o.namespace, o.pod) NOT IN (SELECT namespace, name FROM desired_pods)
+        AND NOT EXISTS (SELECT 1 FROM transitions t WHERE t.pod_uid = o.pod_uid AND t.container = '' AND t."to" = 'Gone') AS kept -- 1 when it was submitted over HTTP to a database that is lost: it runs on until its name is asked for or its deletion is
+FROM (SELECT namespace, pod, pod_uid FROM observed_sandboxes UNION SELECT namespace, pod, pod_uid FROM observed_containers) o
+WHERE NOT EXISTS (SELECT 1 FROM desired_pods d WHERE d.uid = o.pod_uid);
 
 CREATE VIEW why AS
 -- One row is the latest change of state of a pod or container, and why; pods that are gone included.

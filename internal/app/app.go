@@ -255,15 +255,15 @@ func (a *agent) clean(ctx context.Context) bool {
 	default:
 		return false
 	}
-	unclaimed, err := a.store.Unclaimed(ctx)
+	unwanted, err := a.store.Unwanted(ctx)
 	if err != nil {
 		return false
 	}
 	var inUse []types.UID
-	for _, o := range unclaimed {
-		for _, b := range o.Sandboxes {
-			inUse = append(inUse, b.UID)
-			a.log.Warn("a pod runs that no source wants; if it was submitted over HTTP, the database that knew it is lost, and it runs on unattended until it is submitted again or deleted", "pod", b.Key.String(), "pod_uid", b.UID)
+	for _, u := range unwanted {
+		inUse = append(inUse, u.UID)
+		if u.Kept {
+			a.log.Warn("a pod runs that no source wants; it was submitted over HTTP to a database that is lost, and runs on unattended until it is submitted again or deleted", "pod", u.Key.String(), "pod_uid", u.UID)
 		}
 	}
 	a.cleanVolumes(ctx, inUse)
@@ -297,7 +297,7 @@ func (a *agent) noteAddresses() {
 
 // resync looks at every pod once in a while, whatever was heard of it. Once every
 // source has been read, it is known which volumes are nobody's. It fails when the
-// database was removed: a new agent restores it.
+// database was removed and a new agent can restore it.
 func (a *agent) resync(ctx context.Context) error {
 	tick := time.NewTicker(a.cfg.SyncFrequency)
 	defer tick.Stop()
@@ -308,8 +308,10 @@ func (a *agent) resync(ctx context.Context) error {
 			return nil
 		case <-tick.C:
 			a.noteAddresses()
-			if err := a.store.Intact(ctx); err != nil && ctx.Err() == nil {
+			if err := a.store.Intact(ctx); errors.Is(err, pod.NotFound) {
 				return err
+			} else if err != nil && ctx.Err() == nil {
+				a.log.Error("what was submitted since is lost if podsteadd ends now", "err", err)
 			}
 			if !cleaned && a.allSynced(ctx) {
 				cleaned = a.clean(ctx)

@@ -338,7 +338,7 @@ func TestFilesRemovedWhileOpen(t *testing.T) {
 			}
 			mustSubmit(t, s, submission("since"))
 			if err := s.Intact(t.Context()); name != "backup" {
-				wantClass(t, err, pod.Unavailable, o.Path, "removed", "restart")
+				wantClass(t, err, pod.NotFound, o.Path, "removed", "restart")
 			} else if err != nil {
 				t.Error(err)
 			}
@@ -363,6 +363,30 @@ func TestFilesRemovedWhileOpen(t *testing.T) {
 			}
 		})
 	}
+}
+
+// While the backup can't be written, the process is all that remembers what was
+// submitted since, and nobody may end it for a new one.
+func TestDatabaseRemovedWhileTheBackupCannotBeWritten(t *testing.T) {
+	o := testOptions(t.TempDir())
+	disk := mountTmpfs(t, "1m")
+	o.BackupPath = filepath.Join(disk, "backup.db")
+	s, _ := mustOpen(t, o)
+	defer s.Close()
+	mustSubmit(t, s, submission("before"))
+	if err := s.backup.flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	fillUp(t, filepath.Join(disk, "filler"))
+	if err := os.Remove(o.Path); err != nil {
+		t.Fatal(err)
+	}
+	mustSubmit(t, s, submission("since", func(p *corev1.Pod) { p.Annotations = map[string]string{"big": strings.Repeat("b", 60_000)} }))
+	wantClass(t, s.Intact(t.Context()), pod.Unavailable, o.Path, o.BackupPath, "do not stop")
+	if err := os.Remove(filepath.Join(disk, "filler")); err != nil {
+		t.Fatal(err)
+	}
+	wantClass(t, s.Intact(t.Context()), pod.NotFound, o.Path, "restart")
 }
 
 // Database and backup are both lost; what was submitted runs on until someone
@@ -399,12 +423,13 @@ func TestSubmittedPodsOutliveTheLossOfEverything(t *testing.T) {
 		return uids
 	}
 	t.Run("it runs on", func(t *testing.T) {
-		s, _, static := setup(t)
+		s, posted, static := setup(t)
 		if got := orphans(t, s); !slices.Equal(got, []types.UID{static.UID}) {
 			t.Errorf("orphans %v; want what the directory had", got)
 		}
-		if list, err := s.Unclaimed(t.Context()); err != nil || len(list) != 2 {
-			t.Errorf("unclaimed %+v, %v", list, err)
+		want := []Unwanted{{Key: key("posted"), UID: posted.UID, Kept: true}, {Key: key("static"), UID: static.UID}}
+		if list, err := s.Unwanted(t.Context()); err != nil || !slices.Equal(list, want) {
+			t.Errorf("unwanted %+v, %v", list, err)
 		}
 		if got := query(t, s, `SELECT action FROM drift WHERE pod = 'posted'`); !slices.Equal(got, []string{"none: submit it again, or delete it"}) {
 			t.Errorf("drift %q", got)

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/jmoiron/sqlx"
+	"modernc.org/sqlite"
 )
 
 // conn is one connection with its prepared statements. Preparing costs most of
@@ -21,6 +22,28 @@ func connect(ctx context.Context, db *sqlx.DB) (*conn, error) {
 		return nil, err
 	}
 	return &conn{raw: raw, statements: map[string]*sqlx.Stmt{}}, nil
+}
+
+// connectWriter is connect for the connection that writes. It has the files of the
+// write-ahead log stay when the database is closed: on a disk that is full by then
+// the next one could not make them, and would not open (SQLITE_IOERR_SHMSIZE).
+func connectWriter(ctx context.Context, db *sqlx.DB) (*conn, error) {
+	c, err := connect(ctx, db)
+	if err != nil {
+		return nil, err
+	}
+	err = c.raw.Raw(func(driver any) error {
+		file, ok := driver.(sqlite.FileControl)
+		if !ok { // a test's own driver around it
+			return nil
+		}
+		_, err := file.FileControlPersistWAL("main", 1)
+		return err
+	})
+	if err != nil {
+		return nil, errors.Join(err, c.close())
+	}
+	return c, nil
 }
 
 // prepared is for texts that are constants: they are kept for good.

@@ -116,14 +116,18 @@ func (s *Store) prune(t *WriteTx) error {
 	return t.shrink()
 }
 
-// pruneHistory counts what it removed. Rows of the future, from before the clock
-// was set back, count as the oldest.
+// pruneHistory counts what it removed. Events and incarnations of the future, from
+// before the clock was set back, count as the oldest; transitions go in the order
+// in which they were written. That a pod is gone stays known while anything of it
+// is observed: what is left of it is not to be taken for a pod that was submitted.
 func (t *WriteTx) pruneHistory(l Limits) (int64, error) {
 	transitions, err := t.Exec(`DELETE FROM transitions WHERE rowid IN (
 			SELECT rowid FROM (SELECT rowid, at, row_number() OVER (ORDER BY rowid DESC) AS place FROM transitions)
 			WHERE place > ? OR at < ? AND place > ?)
 		AND (EXISTS (SELECT 1 FROM transitions l WHERE l.pod_uid = transitions.pod_uid AND l.container = transitions.container AND l.rowid > transitions.rowid)
-			OR NOT EXISTS (SELECT 1 FROM desired_pods d WHERE d.uid = transitions.pod_uid))`,
+			OR NOT EXISTS (SELECT 1 FROM desired_pods d WHERE d.uid = transitions.pod_uid))
+		AND NOT ("to" = 'Gone' AND (EXISTS (SELECT 1 FROM observed_sandboxes o WHERE o.pod_uid = transitions.pod_uid)
+			OR EXISTS (SELECT 1 FROM observed_containers o WHERE o.pod_uid = transitions.pod_uid)))`,
 		l.Transitions, stampOf(t.Now.Add(-l.TransitionAge)), l.Recent)
 	if err != nil {
 		return 0, err

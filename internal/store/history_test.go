@@ -96,6 +96,41 @@ func TestHistoryIsBoundedByAge(t *testing.T) {
 	})
 }
 
+// What is left of a pod that is long gone is not taken for one that was submitted
+// to a database which is lost.
+func TestWhatIsLeftOfAPodKeepsItsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := testOptions(t.TempDir())
+		o.Limits.Recent = 1
+		s, _ := mustOpen(t, o)
+		defer s.Close()
+		if err := s.Configure(t.Context(), []pod.Source{httpSrc}); err != nil {
+			t.Fatal(err)
+		}
+		mustSync(t, s, dirA, set(submission("new")))
+		mustSubmit(t, s, submission("old"))
+		d := load(t, s, "old").Desired
+		if err := s.Withdraw(t.Context(), httpSrc, key("old"), nil); err != nil {
+			t.Fatal(err)
+		}
+		r := recordFor(load(t, s, "old"))
+		r.Forget, r.Transitions = true, []pod.Transition{{Machine: pod.MachinePod, To: string(pod.StateGone)}}
+		mustCommit(t, s, r)
+		mustObserve(t, s, pod.Facts{Sandboxes: []pod.Sandbox{sandboxOf(d, time.Now())}, AsOf: s.order.now().Add(time.Minute)})
+		time.Sleep(200 * 24 * time.Hour)
+		addHistory(t, s, "new", 1)
+		if list, err := s.Unwanted(t.Context()); err != nil || len(list) != 1 || list[0].Kept {
+			t.Errorf("unwanted %+v, %v", list, err)
+		}
+		mustObserve(t, s, pod.Facts{Complete: true, AsOf: s.order.now().Add(time.Minute)})
+		time.Sleep(2 * time.Hour)
+		addHistory(t, s, "new", 1)
+		if n := count(t, s, `SELECT count(*) FROM transitions WHERE pod = 'old'`); n != 0 {
+			t.Errorf("%d transitions of a pod that nothing is left of", n)
+		}
+	})
+}
+
 func TestIncarnationsAreBounded(t *testing.T) {
 	o := testOptions(t.TempDir())
 	c := newClock()

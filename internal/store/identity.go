@@ -23,8 +23,8 @@ func (s *Store) newUID(src pod.Source, key pod.Key, incarnation int64) types.UID
 // of it, which happens when database and backup were lost. Same name and same
 // hash: same UID, same revisions, nothing restarts but what was made for an edit
 // that was lost. Same UID by its place but another hash: it was edited meanwhile,
-// so its revisions go beyond what is there. So it is for a pod that is submitted over HTTP under the name of one that
-// was.
+// so its revisions go beyond what is there. So it is for a pod that is submitted
+// over HTTP under the name of one that was.
 func (t *WriteTx) adopt(row *podRow, static bool, containers []containerRow) error {
 	var found struct {
 		UID      types.UID `db:"pod_uid"`
@@ -32,8 +32,8 @@ func (t *WriteTx) adopt(row *podRow, static bool, containers []containerRow) err
 		Hash     string    `db:"manifest_hash"`
 	}
 	ok, err := t.find(&found, `SELECT pod_uid, revision, manifest_hash FROM observed_sandboxes o
-		WHERE namespace = ? AND pod = ? AND (manifest_hash = ? OR pod_uid = ? OR ? AND `+submitted+`) AND `+notGone+`
-		AND NOT EXISTS (SELECT 1 FROM desired_pods d WHERE d.uid = o.pod_uid)
+		WHERE namespace = ? AND pod = ? AND (manifest_hash = ? OR pod_uid = ? OR ? AND EXISTS (SELECT 1 FROM unwanted u WHERE u.pod_uid = o.pod_uid AND u.kept))
+		AND `+notGone+` AND NOT EXISTS (SELECT 1 FROM desired_pods d WHERE d.uid = o.pod_uid)
 		ORDER BY manifest_hash = ? DESC, attempt DESC, created_at DESC LIMIT 1`,
 		row.Namespace, row.Name, row.Hash, row.UID, !static, row.Hash)
 	if err != nil || !ok {

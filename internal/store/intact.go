@@ -32,17 +32,18 @@ func (f openFile) there() bool {
 	return os.SameFile(f.info, now)
 }
 
-// Intact fails with class Unavailable when someone has removed or replaced the
-// database while it is open: what is written to it then is lost with the
-// process. By that time the backup has all of desired state, so that a restart
-// mends it.
+// Intact fails when someone has removed or replaced the database while it is
+// open: what is written to it then is lost with the process. Class NotFound: the
+// backup has all of desired state, so that a restart mends it. Class Unavailable:
+// it has not, and the process is all that remembers what was acknowledged.
 func (s *Store) Intact(ctx context.Context) error {
 	if s.file.there() {
 		return nil
 	}
-	const op = "use database"
+	lost := &pod.Error{Class: pod.NotFound, Op: "use database", Object: s.path, Err: errors.New("it was removed or replaced while podsteadd runs: a restart restores desired state from the backup")}
 	if err := s.backup.flush(ctx); err != nil {
-		return &pod.Error{Class: pod.Unavailable, Op: op, Object: s.path, Err: fmt.Errorf("it was removed or replaced while podsteadd runs, and the backup can't be written: %w", err)}
+		lost.Class = pod.Unavailable
+		lost.Err = fmt.Errorf("it was removed or replaced while podsteadd runs; do not stop podsteadd before the backup can be written: %w", err)
 	}
-	return &pod.Error{Class: pod.Unavailable, Op: op, Object: s.path, Err: errors.New("it was removed or replaced while podsteadd runs: a restart restores desired state from the backup")}
+	return lost
 }

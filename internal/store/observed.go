@@ -176,19 +176,13 @@ func (s *Store) UIDs(ctx context.Context) ([]types.UID, error) {
 	return uids, err
 }
 
-// submitted selects rows of observed pods that were submitted over HTTP, by their
-// random UIDs: those of static pods follow from their place. A database that was
-// lost with its backup leaves such pods behind, and no source will bring them
-// back. They run on until the name is asked for or their deletion is. What is left
-// of a pod that is known to be gone is no such pod.
-const submitted = `substr(pod_uid, 15, 1) = '4' AND ` + notGone
-
+// notGone selects rows about pods that are not known to be gone.
 const notGone = `pod_uid NOT IN (SELECT t.pod_uid FROM transitions t WHERE t.container = '' AND t."to" = 'Gone')`
 
 // Orphans lists what was observed of pods that nobody desires and that are to go.
 // It is empty until Configure was called and every configured source has synced
 // once. Pods that were submitted are no orphans while nobody wants their name;
-// see Unclaimed.
+// see Unwanted.
 func (s *Store) Orphans(ctx context.Context) ([]pod.Observation, error) {
 	if !s.configured.Load() {
 		return nil, nil
@@ -200,22 +194,37 @@ func (s *Store) Orphans(ctx context.Context) ([]pod.Observation, error) {
 			return err
 		}
 		var err error
-		list, err = t.observations(`WHERE pod_uid NOT IN (SELECT uid FROM desired_pods)
-			AND NOT (` + submitted + ` AND (namespace, pod) NOT IN (SELECT namespace, name FROM desired_pods))`)
+		list, err = t.observations(`WHERE pod_uid IN (SELECT u.pod_uid FROM unwanted u WHERE NOT u.kept)`)
 		return err
 	})
 	return list, err
 }
 
-// Unclaimed lists what was observed of pods that nobody desires, those included
-// that were submitted to a database which is lost.
-func (s *Store) Unclaimed(ctx context.Context) ([]pod.Observation, error) {
-	var list []pod.Observation
+// Unwanted is a pod that was observed and that nobody desires.
+type Unwanted struct {
+	Key pod.Key
+	UID types.UID
+	// Kept: it was submitted over HTTP to a database that is lost with its backup,
+	// and no source will bring it back. It runs on until its name is asked for or
+	// its deletion is.
+	Kept bool
+}
+
+// Unwanted lists the pods that were observed and that nobody desires.
+func (s *Store) Unwanted(ctx context.Context) ([]Unwanted, error) {
+	var rows []struct {
+		Namespace string    `db:"namespace"`
+		Pod       string    `db:"pod"`
+		UID       types.UID `db:"pod_uid"`
+		Kept      bool      `db:"kept"`
+	}
 	err := s.Read(ctx, func(t *ReadTx) error {
-		var err error
-		list, err = t.observations(`WHERE pod_uid NOT IN (SELECT uid FROM desired_pods)`)
-		return err
+		return t.Select(&rows, `SELECT namespace, pod, pod_uid, kept FROM unwanted ORDER BY namespace, pod, pod_uid`)
 	})
+	list := make([]Unwanted, len(rows))
+	for i, r := range rows {
+		list[i] = Unwanted{Key: pod.Key{Namespace: r.Namespace, Name: r.Pod}, UID: r.UID, Kept: r.Kept}
+	}
 	return list, err
 }
 

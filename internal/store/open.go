@@ -98,7 +98,7 @@ func (s *Store) open(ctx context.Context, o Options) (OpenReport, error) {
 	if report.Migrated, err = migrate(ctx, s.writerDB, o.Path); err != nil {
 		return report, err
 	}
-	if s.writer, err = connect(ctx, s.writerDB); err != nil {
+	if s.writer, err = connectWriter(ctx, s.writerDB); err != nil {
 		return report, err
 	}
 	if s.readers, err = openReaders(o.Driver, o.Path); err != nil {
@@ -133,13 +133,16 @@ func (s *Store) Close() error {
 }
 
 // shut closes whatever is open, readers before the writer, so that the writer
-// is last and leaves no write-ahead log behind.
+// is last and leaves nothing in the write-ahead log.
 func (s *Store) shut() error {
 	errs := []error{s.backup.close()}
 	if s.readers != nil {
 		errs = append(errs, s.readers.close())
 	}
 	if s.writer != nil {
+		// What stays of the log must not be taken for that of a file which someone
+		// puts in the place of this one.
+		s.writer.exec(context.Background(), `PRAGMA wal_checkpoint(TRUNCATE)`) //nolint:errcheck // the log stays as it is, and sound
 		errs = append(errs, s.writer.close())
 	}
 	if s.writerDB != nil {

@@ -43,8 +43,8 @@ func TestOpenAgainKeepsEverything(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(o.Path + "-wal"); err == nil {
-		t.Error("closing left a write-ahead log")
+	if info, err := os.Stat(o.Path + "-wal"); err != nil || info.Size() > 0 {
+		t.Errorf("the write-ahead log is not empty: %v, %v", info, err)
 	}
 	if info, err := os.Stat(o.Path); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v, %v", info.Mode(), err)
@@ -158,6 +158,31 @@ func TestOpenOnAFullDisk(t *testing.T) {
 	if !report.Created {
 		t.Errorf("report %+v", report)
 	}
+}
+
+// A disk that filled up while the agent was away must not keep it from starting:
+// what SQLite needs beside the database was left there.
+func TestOpenOnADiskThatHasFilledUp(t *testing.T) {
+	dir := mountTmpfs(t, "3m")
+	o := testOptions(dir)
+	s, _ := mustOpen(t, o)
+	mustSubmit(t, s, submission("web"))
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	fillUp(t, filepath.Join(dir, "filler"))
+	s, report := mustOpen(t, o)
+	defer s.Close()
+	if report.Created || report.Restored || report.Damage != "" {
+		t.Errorf("report %+v", report)
+	}
+	load(t, s, "web")
+	_, err := s.Submit(t.Context(), httpSrc, []pod.Submission{submission("more")})
+	wantClass(t, err, pod.Unavailable, o.Path, "full")
+	if err := os.Remove(filepath.Join(dir, "filler")); err != nil {
+		t.Fatal(err)
+	}
+	mustSubmit(t, s, submission("more"))
 }
 
 func TestOpenMovesDamagedDatabaseAside(t *testing.T) {

@@ -142,7 +142,8 @@ func makeDatabase(ctx context.Context, o Options, path string, saved *savedState
 	if err := f.Close(); err != nil {
 		return err
 	}
-	db, err := openWriter(o.Driver, path)
+	// Only an empty database takes the setting, and any other is written to by it.
+	db, err := openSQLite(o.Driver, path, writerSettings+"&_auto_vacuum=incremental", 1)
 	if err != nil {
 		return err
 	}
@@ -158,7 +159,11 @@ func fill(ctx context.Context, o Options, db *sqlx.DB, path string, saved *saved
 	}
 	// A throwaway store lends its transactions.
 	s := &Store{path: path, writerDB: db, limits: o.Limits, clock: o.Now, order: newOrder(), normalizeImage: o.NormalizeImage}
-	_, err := s.transact(ctx, durable, func(t *WriteTx) error {
+	var err error
+	if s.writer, err = connect(ctx, db); err != nil {
+		return err
+	}
+	_, err = s.transact(ctx, durable, func(t *WriteTx) error {
 		node := o.NodeID
 		if saved != nil && saved.node != "" {
 			node = saved.node

@@ -32,9 +32,11 @@ func openSQLite(driver, path, params string, n int) (*sqlx.DB, error) {
 // openWriter opens the connection that writes. One is kept for good: what was
 // set on it stays set.
 func openWriter(driver, path string) (*sqlx.DB, error) {
-	return openSQLite(driver, path, "_txlock=immediate&_auto_vacuum=incremental&_foreign_keys=on&_journal_mode=WAL&_synchronous=NORMAL"+
-		"&_pragma=journal_size_limit(4194304)&_pragma=wal_autocheckpoint(1000)", 1)
+	return openSQLite(driver, path, writerSettings, 1)
 }
+
+const writerSettings = "_txlock=immediate&_foreign_keys=on&_journal_mode=WAL&_synchronous=NORMAL" +
+	"&_pragma=journal_size_limit(4194304)&_pragma=wal_autocheckpoint(1000)"
 
 // openReaders opens the pool that reads. The writer must be open: it owns the
 // write-ahead log.

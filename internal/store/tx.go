@@ -195,7 +195,7 @@ func (s *Store) inTurn(ctx context.Context, d durability, fn func(*WriteTx) erro
 // transact runs fn in one transaction of the writer connection.
 func (s *Store) transact(ctx context.Context, d durability, fn func(*WriteTx) error) (*WriteTx, error) {
 	if s.writer == nil { // it failed before
-		c, err := connect(ctx, s.writerDB)
+		c, err := connectWriter(ctx, s.writerDB)
 		if err != nil {
 			return nil, err
 		}

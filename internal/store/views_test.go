@@ -89,13 +89,18 @@ func TestDriftFollowsRestartPolicy(t *testing.T) {
 		policy corev1.RestartPolicy
 		code   int
 		gone   bool
+		cause  pod.Cause
 		want   bool
 	}{
-		{corev1.RestartPolicyAlways, 0, false, true},
-		{corev1.RestartPolicyOnFailure, 0, false, false},
-		{corev1.RestartPolicyOnFailure, 1, false, true},
-		{corev1.RestartPolicyOnFailure, 0, true, true}, // nobody saw its end: killed
-		{corev1.RestartPolicyNever, 1, false, false},
+		{corev1.RestartPolicyAlways, 0, false, pod.CauseExit, true},
+		{corev1.RestartPolicyOnFailure, 0, false, pod.CauseExit, false},
+		{corev1.RestartPolicyOnFailure, 1, false, pod.CauseExit, true},
+		{corev1.RestartPolicyOnFailure, 0, true, pod.CauseExit, true}, // nobody saw its end: killed
+		{corev1.RestartPolicyNever, 1, false, pod.CauseExit, false},
+		{corev1.RestartPolicyNever, 137, false, pod.CauseReboot, false},
+		// The agent ended it, to make another.
+		{corev1.RestartPolicyNever, 137, false, pod.CauseAgent, true},
+		{corev1.RestartPolicyOnFailure, 0, false, pod.CauseSource, true},
 	} {
 		s, c := newStore(t)
 		mustSync(t, s, dirA, set(submission("web", withPolicy(test.policy))))
@@ -105,10 +110,12 @@ func TestDriftFollowsRestartPolicy(t *testing.T) {
 		if test.gone {
 			mustObserve(t, s, pod.Facts{GoneContainers: []pod.Gone{{ID: main.ID}}})
 		} else {
-			mustObserve(t, s, pod.Facts{Containers: []pod.Container{exited(main, test.code, c.Now())}})
+			end := exited(main, test.code, c.Now())
+			end.EndCause = test.cause
+			mustObserve(t, s, pod.Facts{Containers: []pod.Container{end}})
 		}
 		if got := drift(t, s); (len(got) > 0) != test.want {
-			t.Errorf("%s, exit code %d, gone %t: %v", test.policy, test.code, test.gone, got)
+			t.Errorf("%s, exit code %d, gone %t, cause %s: %v", test.policy, test.code, test.gone, test.cause, got)
 		}
 	}
 }
