@@ -75,6 +75,7 @@ var podEvents = fsm.Events{
 	{Name: EventHold, Src: states(pod.StateRunning), Dst: string(pod.StateRunning)},
 	{Name: EventHold, Src: states(pod.StateSucceeded), Dst: string(pod.StateSucceeded)},
 	{Name: EventHold, Src: states(pod.StateFailed), Dst: string(pod.StateFailed)},
+	{Name: EventHold, Src: states(pod.StateEvicted), Dst: string(pod.StateEvicted)},
 	{Name: EventHold, Src: states(pod.StateTerminating), Dst: string(pod.StateTerminating)},
 }
 

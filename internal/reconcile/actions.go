@@ -195,10 +195,10 @@ func (r *run) startContainer(ctx context.Context, a lifecycle.Action) error {
 	r.mu.Unlock()
 	c, err := r.l.o.Runtime.StartContainer(ctx, id)
 	switch {
-	case errors.Is(err, pod.Invalid) && a.ID != "":
+	case errors.Is(err, pod.Invalid) && (a.ID != "" || r.sandboxEnded(ctx, c.SandboxID)):
 		// An earlier start may have been cut off by the runtime's death, which
-		// then refuses every other: the attempt is made anew before its process
-		// is blamed.
+		// then refuses every other; or the sandbox has ended under it. The attempt
+		// is made anew before its process is blamed.
 		if err := r.l.o.Runtime.RemoveContainer(ctx, id); err != nil {
 			return err
 		}
@@ -219,6 +219,16 @@ func (r *run) startContainer(ctx context.Context, a lifecycle.Action) error {
 	}
 	r.event(normal(a.Container, "Started", "Container started: "+a.Container))
 	return nil
+}
+
+// sandboxEnded looks whether the sandbox has ended.
+func (r *run) sandboxEnded(ctx context.Context, id string) bool {
+	b, err := r.l.o.Runtime.InspectSandbox(ctx, id)
+	if err != nil || b.State.Live() {
+		return false
+	}
+	r.observed(pod.Facts{Sandboxes: []pod.Sandbox{b}})
+	return true
 }
 
 // stopContainer returns the container as it ended, nothing if there is none. It

@@ -33,6 +33,24 @@ func TestStartCutOffIsNotTheProcessesFault(t *testing.T) {
 	})
 }
 
+// TestStartInASandboxThatHasEndedIsNotTheProcessesFault: all of a pod may be killed
+// at once, and its containers be seen to end first.
+func TestStartInASandboxThatHasEndedIsNotTheProcessesFault(t *testing.T) {
+	observed(t, func(r *rig) {
+		r.fake.Inject(runtimetest.Fault{Op: runtimetest.OpStartContainer, After: 1, Times: 1, Deserted: true})
+		uid := r.submit(podOf("web", "a"))
+		r.pass(5 * time.Second)
+		r.fake.KillProcess(r.runs(uid, "a")["a"].ID)
+		r.pass(5 * time.Second) // less than a back-off
+		if c := r.runs(uid, "a")["a"]; c.Attempt != 1 {
+			r.Errorf("it runs as attempt %d", c.Attempt)
+		}
+		if cs := r.status(uid, "a"); cs.RestartCount != 1 || cs.LastTerminationState.Terminated.Reason != "Error" {
+			r.Errorf("reported as %+v", cs)
+		}
+	})
+}
+
 // TestProcessThatCannotStartIsStillBlamed: but only once it was made anew.
 func TestProcessThatCannotStartIsStillBlamed(t *testing.T) {
 	observed(t, func(r *rig) {

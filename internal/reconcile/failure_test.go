@@ -285,8 +285,8 @@ func TestPodThatDoesNotSettleIsNotWorkedOnAllTheTime(t *testing.T) {
 		r.pass(time.Minute)
 		r.fake.ForgetCalls()
 		r.pass(10 * time.Minute)
-		if n := len(r.fake.Calls(runtimetest.OpStartSandbox)); n < 10 || n > 25 {
-			r.Errorf("%d rounds in 10 min; want one every 30 s", n)
+		if n := len(r.fake.Calls(runtimetest.OpStartSandbox)); n < 15 || n > 35 {
+			r.Errorf("%d rounds in 10 min; want one every 20 s", n)
 		}
 		r.watch.set(func(s *watchedStore) { s.dropFacts = false })
 		r.pass(time.Minute)

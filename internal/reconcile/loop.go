@@ -54,7 +54,10 @@ type Loop struct {
 }
 
 // worker is the one goroutine of a pod. The bell rings when the pod changed.
-type worker struct{ bell chan struct{} }
+type worker struct {
+	bell   chan struct{}
+	rounds int // in a row that may have made no headway
+}
 
 // New makes a loop; Run starts it.
 func New(o Options) *Loop {
@@ -150,22 +153,24 @@ func (l *Loop) Wake(uids ...types.UID) {
 // Bounds on a worker that makes no headway: a runtime that reports success and
 // changes nothing must not be asked in a tight loop. After so many rounds it
 // pauses before each, twice as long every time, until there is nothing to do.
+// The pauses are shorter than a pull goes on that nobody waits for.
 const (
 	roundsAtOnce  = 20
 	roundPause    = time.Second
-	maxRoundPause = 30 * time.Second
+	maxRoundPause = 20 * time.Second
 	storePause    = time.Second
 )
 
 // work steps until the pod is idle. It leaves only under the lock and with the
 // bell silent, so that no wake-up is lost.
 func (l *Loop) work(ctx context.Context, uid types.UID, w *worker) {
-	rounds, delay := 0, roundPause
+	delay := roundPause
 	for ctx.Err() == nil {
+		w.rounds++
 		wait, busy := l.step(ctx, uid, w)
 		if busy {
-			if rounds++; rounds > roundsAtOnce {
-				l.o.Log.Warn("pod does not settle", "pod_uid", uid, "rounds", rounds)
+			if w.rounds > roundsAtOnce {
+				l.o.Log.Warn("pod does not settle", "pod_uid", uid, "rounds", w.rounds)
 				l.pause(ctx, uid, w, delay)
 				delay = min(2*delay, maxRoundPause)
 			}

@@ -102,6 +102,28 @@ func TestPullDoesNotHoldUpTheRestartOfAnotherContainer(t *testing.T) {
 	})
 }
 
+func TestNoisyNeighbourOfALongPullIsRestartedAtOnce(t *testing.T) {
+	observed(t, func(r *rig) {
+		p := podOf("web", "a", "b")
+		p.Spec.Containers[0].Image = "example.com/slow"
+		r.fake.Inject(runtimetest.Fault{Op: runtimetest.OpEnsureImage, Image: "example.com/slow:latest", Hang: true})
+		uid := r.submit(p)
+		r.pass(5 * time.Second)
+		for attempt := range 25 { // each a round that the pull is cut short for
+			r.fake.KillProcess(r.runs(uid, "b")["b"].ID)
+			r.pass(11 * time.Minute) // longer than any back-off
+			if b := r.runs(uid, "b")["b"]; b.Attempt != attempt+1 {
+				r.Fatalf("attempt %d of b runs, want %d", b.Attempt, attempt+1)
+			}
+		}
+		r.fake.KillProcess(r.runs(uid, "b")["b"].ID)
+		r.pass(time.Second)
+		if b := r.runs(uid, "b")["b"]; b.Attempt != 26 {
+			r.Errorf("attempt %d of b runs after a second", b.Attempt)
+		}
+	})
+}
+
 // A worker that makes no headway pauses; an edit is heard all the same.
 func TestEditIsHeardInAPause(t *testing.T) {
 	inBubble(t, func(r *rig) {

@@ -16,8 +16,14 @@ import (
 func (r *run) outcome(now time.Time) *pod.Record {
 	rec := newRecord(r.snap.Desired)
 	rec.Events = r.events
+	told := map[pod.Backoff]bool{} // one back-off, whatever number of actions it is about
 	for _, f := range r.failures {
-		r.recordFailure(&rec, f, now)
+		kind, container := subject(f.action)
+		about := pod.Backoff{Container: container, Kind: kind}
+		if !told[about] {
+			r.recordFailure(&rec, f, r.allUnavailable(kind, container), now)
+		}
+		told[about] = true
 	}
 	for _, a := range r.succeeded {
 		for _, b := range r.snap.Desired.Backoffs {
@@ -40,6 +46,15 @@ func (r *run) outcome(now time.Time) *pod.Record {
 		return nil
 	}
 	return &rec
+}
+
+// allUnavailable reports whether every failure of a kind is that the runtime gave
+// no answer, so that they are tried again as soon as it does.
+func (r *run) allUnavailable(kind pod.BackoffKind, container string) bool {
+	return !slices.ContainsFunc(r.failures, func(f failure) bool {
+		k, c := subject(f.action)
+		return k == kind && c == container && !errors.Is(f.err, pod.Unavailable)
+	})
 }
 
 func (r *run) failedAgain(b pod.Backoff) bool {
@@ -88,12 +103,12 @@ func backoffOf(op lifecycle.Op) pod.BackoffKind {
 
 // recordFailure backs the operation off and says so: an event, and a transition
 // of what is held up by it.
-func (r *run) recordFailure(rec *pod.Record, f failure, now time.Time) {
+func (r *run) recordFailure(rec *pod.Record, f failure, unavailable bool, now time.Time) {
 	a := f.action
 	kind, container := subject(a)
 	b := lifecycle.Failed(lifecycle.FindBackoff(r.snap.Desired.Backoffs, container, kind), now)
 	b.Message = f.err.Error()
-	b.Unavailable = errors.Is(f.err, pod.Unavailable)
+	b.Unavailable = unavailable
 	cause := pod.CauseRuntime
 	switch kind {
 	case pod.BackoffImage:

@@ -106,6 +106,8 @@ func (l *Loop) carryOut(ctx context.Context, snap pod.Snapshot, actions []lifecy
 		case <-left.ended:
 		}
 		if rang && left.onlyPulls() {
+			rang = false
+			w.rounds = 0 // it waits for a registry
 			cancel()
 		}
 	}

@@ -60,6 +60,11 @@ func (f *Fake) StartContainer(ctx context.Context, id string) (pod.Container, er
 			return c.Container, nil
 		case !f.sandboxes[c.SandboxID].State.Live():
 			return pod.Container{}, refuse(pod.Conflict, k.Op, id, "the infra container does not run")
+		case k.fault.Deserted:
+			infra := f.sandboxes[c.SandboxID].infra
+			infra.silent = true
+			f.finish(infra, killed, EndExit)
+			return c.Container, refuse(pod.Invalid, k.Op, c.Name, "the sandbox's namespaces are gone")
 		case k.fault.CutOff:
 			c.script.Broken = "a container of that ID exists"
 			return pod.Container{}, refuse(pod.Unavailable, k.Op, id, "the runtime died")

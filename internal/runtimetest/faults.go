@@ -31,6 +31,9 @@ type Fault struct {
 	// CutOff: the runtime dies while it starts a container, and knows of it
 	// afterwards only that it can't be started.
 	CutOff bool
+	// Deserted: the sandbox ends just before a container is started in it, and no
+	// event has told of that yet.
+	Deserted bool
 	// Silent: no event reports what it does.
 	Silent bool
 	// DieAfter is when the process that it started is killed; 0: not.
