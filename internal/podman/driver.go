@@ -59,7 +59,7 @@ func New(o Options) (*Driver, error) {
 	if !ok || !strings.HasPrefix(socket, "/") {
 		return nil, &pod.Error{Class: pod.Invalid, Op: "use Podman at", Object: o.URL, Err: errors.New("give the path of its socket as unix:///path")}
 	}
-	d := &Driver{o: o, exits: exits{processes: map[string]*process{}, followers: map[*func(pod.RuntimeEvent)]struct{}{}}}
+	d := &Driver{o: o, exits: exits{processes: map[string]*process{}, followers: map[*func(pod.RuntimeEvent)]struct{}{}, log: o.Log}}
 	d.transport = newTransport(socket, d.exits.dialed)
 	return d, nil
 }

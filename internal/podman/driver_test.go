@@ -46,6 +46,7 @@ func TestPodman(t *testing.T) {
 		{"containers get their grace side by side", sideBySide},
 		{"an end is told at once and known from then on", endTold},
 		{"a container without its monitor ends too", unmonitored},
+		{"a container with no control groups is followed", ungrouped},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -334,6 +335,49 @@ func unmonitored(b *bench) {
 			b.Fatalf("it is still %s", now.State)
 		}
 		time.Sleep(200 * time.Millisecond)
+	}
+	b.must(b.driver.RemoveContainer(b.Context(), c.ID))
+	b.must(b.driver.RemoveSandbox(b.Context(), box.ID, 0))
+}
+
+// ungrouped: a process may leave its container's control groups, and containers.conf
+// turn them off. It must not be taken to have ended.
+func ungrouped(b *bench) {
+	box := b.start()
+	c := b.run(b.spec(box, "a", "/bin/sleep", "1000"))
+	roots, err := filepath.Glob("/sys/fs/cgroup/*/cgroup.procs") // cgroups v1
+	b.must(err)
+	for _, root := range append(roots, "/sys/fs/cgroup/cgroup.procs") {
+		if _, err := os.Stat(root); err == nil {
+			b.must(os.WriteFile(root, []byte(strconv.Itoa(c.PID)), 0))
+		}
+	}
+	groups, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", c.PID))
+	b.must(err)
+	if strings.Contains(string(groups), c.ID) {
+		b.Fatalf("it is in its control groups:\n%s", groups)
+	}
+	next := newDriver(b.T, b.host.URL) // which has not seen it start
+	died, subscribed, ended := make(chan struct{}, 8), make(chan struct{}), make(chan error)
+	ctx, cancel := context.WithCancel(b.Context())
+	go func() {
+		ended <- next.Events(ctx, time.Now(), func() { close(subscribed) }, func(e pod.RuntimeEvent) {
+			if e.Kind == pod.EventDied && e.ID == c.ID {
+				died <- struct{}{}
+			}
+		})
+	}()
+	<-subscribed
+	now, err := next.InspectContainer(b.Context(), c.ID)
+	b.must(err)
+	if now.State != pod.RunRunning || len(died) > 0 {
+		b.Fatalf("it is %s, and %d ends were told", now.State, len(died))
+	}
+	b.must(syscall.Kill(c.PID, syscall.SIGKILL))
+	<-died
+	cancel()
+	if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
+		b.Error(err)
 	}
 	b.must(b.driver.RemoveContainer(b.Context(), c.ID))
 	b.must(b.driver.RemoveSandbox(b.Context(), box.ID, 0))

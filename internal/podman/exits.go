@@ -1,12 +1,15 @@
 package podman
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
+	"maps"
 	"net"
 	"os"
-	"strings"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -31,6 +34,9 @@ type exits struct {
 	followers map[*func(pod.RuntimeEvent)]struct{}
 	closed    bool
 	waiting   sync.WaitGroup
+	// refused is what last kept a process from being followed, told once.
+	refused error
+	log     *slog.Logger
 }
 
 // process is the first one of a container.
@@ -39,6 +45,8 @@ type process struct {
 	handle *os.File // nil once it has ended
 	// ended is when it was found to have ended; zero before.
 	ended time.Time
+	// alone: nobody is left to say how it ended.
+	alone bool
 	// expected: the driver is ending it, and will say so itself.
 	expected bool
 	reminder *time.Timer
@@ -61,7 +69,8 @@ func (e *exits) dialed(c net.Conn) {
 	})
 }
 
-// follow waits for the end of a container's process, once.
+// follow waits for the end of a container's process, once. One that has ended by
+// now is not told of: who asks sees it.
 func (e *exits) follow(id string, pid int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -71,6 +80,10 @@ func (e *exits) follow(id string, pid int) {
 	e.forgetLocked(id)
 	fd, err := unix.PidfdOpen(pid, unix.PIDFD_NONBLOCK)
 	if err != nil && !errors.Is(err, unix.ESRCH) {
+		if !errors.Is(err, e.refused) {
+			e.refused = err
+			e.log.Warn("the end of a container's process can't be waited for: it is known when Podman tells of it, and never if its monitor (conmon) dies first", "container", id, "pid", pid, "err", err)
+		}
 		return
 	}
 	p := &process{pid: pid}
@@ -78,51 +91,76 @@ func (e *exits) follow(id string, pid int) {
 	if err == nil {
 		p.handle = os.NewFile(uintptr(fd), "pidfd")
 	}
-	if err != nil || !belongs(pid, id) {
-		e.endLocked(id, p)
+	if err != nil || over(fd) || !belongs(pid, id) {
+		e.overLocked(id, p)
 		return
 	}
 	handle := p.handle
 	e.waiting.Go(func() { e.await(id, p, handle) })
 }
 
+// over reports whether the process of a pidfd has ended: pidfd_open(2).
+func over(fd int) bool {
+	n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+	return n > 0 && err == nil
+}
+
 // belongs reports whether a process is of the container, and not of another
-// program that was given its ID since: Podman names control groups so.
+// program that was given its ID since. Podman names control groups so, unless they
+// are turned off, and the directory of the files that it mounts into a container.
+// One that can't be looked at is taken to be of the container: what runs must not
+// be started again.
 func belongs(pid int, id string) bool {
-	groups, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+	for _, file := range []string{"cgroup", "mountinfo"} {
+		content, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, file))
+		if err != nil {
+			return !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ESRCH)
+		}
+		if bytes.Contains(content, []byte(id)) {
+			return true
+		}
+	}
+	return false
+}
+
+// monitors reports whether a process is the monitor of the container. One that
+// can't be looked at, or that Podman does not name, is taken to be.
+func monitors(pid int, id string) bool {
+	if pid <= 0 {
+		return true
+	}
+	command, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	if err != nil {
 		return !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ESRCH)
 	}
-	return strings.Contains(string(groups), id)
+	return bytes.Contains(command, []byte(id))
 }
 
 // await returns when the process has ended or its handle was closed.
 func (e *exits) await(id string, p *process, handle *os.File) {
 	raw, err := handle.SyscallConn()
 	if err == nil {
-		err = raw.Read(func(fd uintptr) bool {
-			n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
-			return n > 0 && err == nil
-		})
+		err = raw.Read(func(fd uintptr) bool { return over(int(fd)) })
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if err == nil && e.processes[id] == p {
-		e.endLocked(id, p)
+	if err != nil || e.processes[id] != p {
+		return
+	}
+	e.overLocked(id, p)
+	if !p.expected {
+		e.tell(id)
 	}
 }
 
-// endLocked tells of an end, and once more when Podman should know of it: if it
-// does not, nobody will say how the process ended.
-func (e *exits) endLocked(id string, p *process) {
+// overLocked notes an end, and tells of it when Podman should know: if it does
+// not, nobody will say how the process ended.
+func (e *exits) overLocked(id string, p *process) {
 	if p.handle != nil {
 		_ = p.handle.Close()
 		p.handle = nil
 	}
 	p.ended = time.Now()
-	if !p.expected {
-		e.tell(id)
-	}
 	p.reminder = time.AfterFunc(monitorGrace, func() {
 		e.mu.Lock()
 		defer e.mu.Unlock()
@@ -174,7 +212,23 @@ func (e *exits) ended(id string, pid int) (at time.Time, final bool) {
 	if p == nil || p.pid != pid || p.ended.IsZero() {
 		return time.Time{}, false
 	}
-	return p.ended, time.Since(p.ended) >= monitorGrace
+	return p.ended, p.alone || time.Since(p.ended) >= monitorGrace
+}
+
+// unheard makes the end of a process final: its monitor has ended without a word.
+func (e *exits) unheard(id string, pid int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if p := e.processes[id]; p != nil && p.pid == pid {
+		p.alone = true
+	}
+}
+
+// known lists the containers that are followed, or were found to have ended.
+func (e *exits) known() []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Collect(maps.Keys(e.processes))
 }
 
 func (e *exits) forget(id string) {

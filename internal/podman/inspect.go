@@ -16,23 +16,42 @@ import (
 const killed = 128 + 9
 
 // InspectContainer describes a container of the node's. An infra container has
-// KindSandbox, and its SandboxID says which sandbox's it is. One whose process
-// has ended is asked for again until Podman knows, or its own event must be
-// waited for.
+// KindSandbox, and its SandboxID says which sandbox's it is.
 func (d *Driver) InspectContainer(ctx context.Context, id string) (pod.Container, error) {
+	data, identity, err := d.look(ctx, id)
+	if err != nil {
+		return pod.Container{}, err
+	}
+	c := d.container(data, identity)
+	d.settle(&c)
+	return c, nil
+}
+
+// look is inspect, asked again where Podman does not know yet that the process has
+// ended: until it does, or its own event must be waited for. When the monitor is
+// gone too, one more answer is the last word: it writes the end down before.
+func (d *Driver) look(ctx context.Context, id string) (*define.InspectContainerData, pod.Identity, error) {
+	alone := false
 	for lag := lagFirst; ; lag *= 2 {
 		data, identity, err := d.inspect(ctx, id)
-		if err != nil {
-			return pod.Container{}, err
+		if err != nil || !runState(data.State.Status, normalize(data.State.StartedAt)).Live() {
+			return data, identity, err
 		}
-		c := d.container(data, identity)
-		d.settle(&c)
-		if at, _ := d.exits.ended(c.ID, c.PID); !c.State.Live() || at.IsZero() || lag > lagLast {
-			return c, nil
+		d.exits.follow(data.ID, data.State.Pid)
+		at, final := d.exits.ended(data.ID, data.State.Pid)
+		switch {
+		case at.IsZero() || final || lag > lagLast:
+			return data, identity, nil
+		case alone:
+			d.exits.unheard(data.ID, data.State.Pid)
+			return data, identity, nil
+		}
+		if alone = !monitors(data.State.ConmonPid, data.ID); alone {
+			continue
 		}
 		select {
 		case <-ctx.Done():
-			return c, nil
+			return data, identity, nil
 		case <-time.After(lag):
 		}
 	}

@@ -2,6 +2,7 @@ package podman
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/containers/podman/v4/pkg/bindings/containers"
@@ -19,6 +20,7 @@ func (d *Driver) List(ctx context.Context) ([]pod.Sandbox, []pod.Container, erro
 		return nil, nil, err
 	}
 	options := new(containers.ListOptions).WithAll(true).WithFilters(map[string][]string{"label": {pod.LabelNode + "=" + d.o.Node}})
+	before := d.exits.known()
 	list, err := containers.List(ctx, options)
 	if err != nil {
 		return nil, nil, classify("list containers at", d.o.URL, err)
@@ -36,14 +38,36 @@ func (d *Driver) List(ctx context.Context) ([]pod.Sandbox, []pod.Container, erro
 			d.infra.Store(c.Pod, c.ID)
 			box := listedSandbox(c, id)
 			d.settleSandbox(&box, c.Pid)
+			if d.unsettled(box.State, c) {
+				if seen, err := d.InspectSandbox(ctx, box.ID); err == nil {
+					box = seen
+				}
+			}
 			boxes = append(boxes, box)
 		} else {
 			one := listedContainer(c, id)
 			d.settle(&one)
+			if d.unsettled(one.State, c) {
+				if seen, err := d.InspectContainer(ctx, one.ID); err == nil {
+					one = seen
+				}
+			}
 			all = append(all, one)
 		}
 	}
+	for _, id := range before { // of those that vanished there may have been no event
+		if !slices.ContainsFunc(list, func(c entities.ListContainer) bool { return c.ID == id }) {
+			d.exits.forget(id)
+		}
+	}
 	return boxes, all, nil
+}
+
+// unsettled reports whether Podman lists as running what does not run: after a
+// boot that it did not notice that is everything.
+func (d *Driver) unsettled(s pod.RunState, c entities.ListContainer) bool {
+	at, _ := d.exits.ended(c.ID, c.Pid)
+	return s.Live() && !at.IsZero()
 }
 
 func listedSandbox(c entities.ListContainer, id pod.Identity) pod.Sandbox {

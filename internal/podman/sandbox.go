@@ -147,7 +147,7 @@ func (d *Driver) InspectSandbox(ctx context.Context, id string) (pod.Sandbox, er
 	if err != nil {
 		return pod.Sandbox{}, err
 	}
-	data, identity, err := d.inspect(ctx, infra)
+	data, identity, err := d.look(ctx, infra)
 	if err == nil && data.Pod != id {
 		err = &pod.Error{Class: pod.NotFound, Op: "inspect the infra container of pod", Object: id, Err: errors.New("it belongs to another pod by now")}
 	}
