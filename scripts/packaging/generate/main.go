@@ -51,9 +51,9 @@ func run(args []string) error {
 	})
 	client.DisableAutoGenTag = true
 	return errors.Join(
-		write(root, "etc/podstead/config.yaml", config.File()),
-		write(root, "etc/podstead/podsteadd.env", config.FlagsFile(socketGroup)),
-		write(root, "usr/share/man/man8/podsteadd.8", agentManual(date, version)),
+		write(root, "etc/podstead/config.yaml", config.File(), private),
+		write(root, "etc/podstead/podsteadd.env", config.FlagsFile(socketGroup), private),
+		write(root, "usr/share/man/man8/podsteadd.8", agentManual(date, version), public),
 		clientManual(root, client, date, version),
 		completions(root, client),
 	)
@@ -78,16 +78,23 @@ func completions(root string, client *cobra.Command) error {
 		return err
 	}
 	return errors.Join(
-		write(root, "usr/share/bash-completion/completions/podstead", bash.String()),
-		write(root, "usr/share/zsh/vendor-completions/_podstead", zsh.String()),
-		write(root, "usr/share/fish/vendor_completions.d/podstead.fish", fish.String()),
+		write(root, "usr/share/bash-completion/completions/podstead", bash.String(), public),
+		write(root, "usr/share/zsh/vendor-completions/_podstead", zsh.String(), public),
+		write(root, "usr/share/fish/vendor_completions.d/podstead.fish", fish.String(), public),
 	)
 }
 
-func write(root, path, content string) error {
+// Modes of files. The agent's configuration may hold credentials: headers of a
+// manifest URL, a proxy with a password.
+const (
+	public  os.FileMode = 0o644
+	private os.FileMode = 0o600
+)
+
+func write(root, path, content string, mode os.FileMode) error {
 	path = filepath.Join(root, path)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	return os.WriteFile(path, []byte(content), 0o644)
+	return os.WriteFile(path, []byte(content), mode)
 }
