@@ -20,6 +20,10 @@ test *args:
 simulate *args:
     scripts/simulate {{args}}
 
+# Kill the agent and Podman at every step of a pod's life: -n KILLS.
+crash *args:
+    scripts/crash {{args}}
+
 # The seed's pod end to end on a private Podman. --keep leaves it running.
 demo *args:
     scripts/demo {{args}}

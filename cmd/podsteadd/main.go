@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 
 	"podstead.io/podstead/internal/app"
@@ -17,7 +18,14 @@ import (
 	"podstead.io/podstead/internal/version"
 )
 
+// gcPercent collects garbage twice as often as Go does by default: an agent that
+// rests costs a third less memory, and one that works a little more time.
+const gcPercent = 50
+
 func main() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
 	os.Exit(start(os.Args[1:], os.Stdout, os.Stderr))
 }
 

@@ -15,7 +15,8 @@ import (
 
 // agent is the real agent, fed through its manifest directory.
 type agent struct {
-	cmd       *exec.Cmd // nil while it does not run
+	cmd       *exec.Cmd     // nil while it does not run
+	ended     chan struct{} // closed when it has
 	binary    string
 	args      []string
 	log       string
@@ -55,8 +56,19 @@ func (a *agent) run(ctx context.Context) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	a.cmd = cmd
-	for !a.ready() {
+	a.cmd, a.ended = cmd, make(chan struct{})
+	go func() {
+		defer close(a.ended)
+		_ = cmd.Wait()
+	}()
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for !a.ready(ctx) {
+		select {
+		case <-a.ended:
+			return fmt.Errorf("the agent has ended (%s), see %s", cmd.ProcessState, a.log)
+		default:
+		}
 		if err := moment(ctx); err != nil {
 			return fmt.Errorf("the agent is not ready (see %s): %w", a.log, err)
 		}
@@ -64,8 +76,8 @@ func (a *agent) run(ctx context.Context) error {
 	return nil
 }
 
-func (a *agent) ready() bool {
-	resp, err := a.http.Get("http://podstead/readyz")
+func (a *agent) ready(ctx context.Context) bool {
+	resp, err := a.get(ctx, "/readyz")
 	if err != nil {
 		return false
 	}
@@ -73,12 +85,21 @@ func (a *agent) ready() bool {
 	return resp.StatusCode == http.StatusOK
 }
 
+func (a *agent) get(ctx context.Context, path string) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://podstead"+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	return a.http.Do(req)
+}
+
 func (a *agent) pid() int { return a.cmd.Process.Pid }
 
 // end stops it if it runs. Containers are left.
 func (a *agent) end() {
-	if a.cmd != nil && a.cmd.Process.Signal(syscall.SIGTERM) == nil {
-		_ = a.cmd.Wait()
+	if a.cmd != nil {
+		_ = a.cmd.Process.Signal(syscall.SIGTERM)
+		<-a.ended
 	}
 	a.cmd = nil
 	a.http.CloseIdleConnections()
@@ -116,7 +137,7 @@ func (a *agent) removeAll(ctx context.Context, pods []podFiles) error {
 		gone[p.name+"-bench"] = true
 	}
 	return becomes(ctx, "the pods are gone", func() bool {
-		list, err := a.pods()
+		list, err := a.pods(ctx)
 		for _, p := range list {
 			if gone[p.Metadata.Name] {
 				return false
@@ -129,7 +150,7 @@ func (a *agent) removeAll(ctx context.Context, pods []podFiles) error {
 // settled returns once every pod is Running and ready.
 func (a *agent) settled(ctx context.Context) error {
 	return becomes(ctx, "every pod is ready", func() bool {
-		list, err := a.pods()
+		list, err := a.pods(ctx)
 		for _, p := range list {
 			for _, c := range p.Status.Conditions {
 				if c.Type == "Ready" && c.Status != "True" {
@@ -149,8 +170,8 @@ type listedPod struct {
 	}
 }
 
-func (a *agent) pods() ([]listedPod, error) {
-	resp, err := a.http.Get("http://podstead/pods")
+func (a *agent) pods(ctx context.Context) ([]listedPod, error) {
+	resp, err := a.get(ctx, "/pods")
 	if err != nil {
 		return nil, err
 	}

@@ -167,7 +167,9 @@ type contender struct {
 func race(ctx context.Context, samples int, contenders ...*contender) error {
 	for i := range samples + 1 {
 		for _, c := range contenders {
-			time.Sleep(quiet)
+			if err := pause(ctx, quiet); err != nil {
+				return err
+			}
 			ctx, cancel := context.WithTimeout(ctx, patience)
 			took, err := c.sample(ctx)
 			cancel()

@@ -26,7 +26,9 @@ func measureRemove(ctx context.Context, b *bench) ([]row, error) {
 			if err := b.agent.settled(ctx); err != nil {
 				return 0, err
 			}
-			time.Sleep(quiet)
+			if err := pause(ctx, quiet); err != nil {
+				return 0, err
+			}
 			left, err := b.traces(ctx, fmt.Sprintf(filter, p.name))
 			if err != nil {
 				return 0, err
@@ -101,11 +103,13 @@ func (t traces) gone(ctx context.Context, began time.Time) (time.Duration, error
 	return time.Since(began), nil
 }
 
-func moment(ctx context.Context) error {
+func moment(ctx context.Context) error { return pause(ctx, time.Millisecond) }
+
+func pause(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-time.After(time.Millisecond):
+	case <-time.After(d):
 		return nil
 	}
 }

@@ -28,7 +28,9 @@ func (b *bench) killed(ctx context.Context) (time.Duration, error) {
 	if err := errors.Join(b.agent.start(ctx, p), <-running, b.agent.settled(ctx)); err != nil {
 		return 0, err
 	}
-	time.Sleep(quiet)
+	if err := pause(ctx, quiet); err != nil {
+		return 0, err
+	}
 	found, err := b.raw.inspect(ctx, fmt.Sprintf(ourPod, p.name))
 	if err != nil {
 		return 0, err
@@ -61,7 +63,9 @@ func (b *bench) startedBeside(ctx context.Context) (time.Duration, error) {
 	if err := errors.Join(b.raw.start(ctx, p), <-running); err != nil {
 		return 0, err
 	}
-	time.Sleep(quiet)
+	if err := pause(ctx, quiet); err != nil {
+		return 0, err
+	}
 	next, err := newPodFiles(p.dir+"-next", p.name, "b")
 	if err != nil {
 		return 0, err

@@ -36,13 +36,17 @@ func measureRest(ctx context.Context, b *bench) (rows []row, err error) {
 	if err != nil {
 		return nil, err
 	}
-	time.Sleep(restAfter)
+	if err := pause(ctx, restAfter); err != nil {
+		return nil, err
+	}
 	writes, err := watchWrites(filepath.Join(b.dir, "agent", "podstead.db"))
 	if err != nil {
 		return nil, err
 	}
 	agentBusy, serviceBusy := stopwatch(b.agent.pid()), stopwatch(service)
-	time.Sleep(restFor)
+	if err := pause(ctx, restFor); err != nil {
+		return nil, err
+	}
 	agentCPU, err := agentBusy()
 	if err != nil {
 		return nil, err
@@ -60,9 +64,13 @@ func measureRest(ctx context.Context, b *bench) (rows []row, err error) {
 		return nil, err
 	}
 	b.agent.end()
-	time.Sleep(restAfter)
+	if err := pause(ctx, restAfter); err != nil {
+		return nil, err
+	}
 	aloneBusy := stopwatch(service)
-	time.Sleep(restFor)
+	if err := pause(ctx, restFor); err != nil {
+		return nil, err
+	}
 	aloneCPU, err := aloneBusy()
 	if err != nil {
 		return nil, err

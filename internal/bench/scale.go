@@ -85,7 +85,9 @@ func (c *crowd) settled(ctx context.Context) error {
 	versions := -1
 	return becomes(ctx, "the pods have settled", func() bool {
 		before := versions
-		time.Sleep(calm)
+		if pause(ctx, calm) != nil {
+			return false
+		}
 		err := c.store.Read(ctx, func(t *store.ReadTx) error { return t.Get(&versions, `SELECT sum(resource_version) FROM desired_pods`) })
 		return err == nil && versions == before
 	})
@@ -135,20 +137,23 @@ func (c *crowd) run(parent context.Context, root string) error {
 	running.Go(func() { _ = observer.Run(ctx) })
 	running.Go(func() { _ = c.fake.Events(ctx, time.Time{}, func() {}, c.heard) })
 	running.Go(func() {
-		<-observer.Synced()
-		_ = loop.Run(ctx)
+		select {
+		case <-observer.Synced():
+			_ = loop.Run(ctx)
+		case <-ctx.Done():
+		}
 	})
-	if err := s.Configure(ctx, []pod.Source{source.Source()}); err != nil {
-		cancel()
-		return err
-	}
-	running.Go(func() { _ = source.Run(ctx) })
 	c.end = func() {
 		cancel()
 		running.Wait()
 		_ = s.Close()
 		c.fake.Close()
 	}
+	if err := s.Configure(ctx, []pod.Source{source.Source()}); err != nil {
+		c.end()
+		return err
+	}
+	running.Go(func() { _ = source.Run(ctx) })
 	return nil
 }
 

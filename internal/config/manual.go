@@ -29,7 +29,7 @@ const manualTail = `
 # SIGNALS
 
 **SIGTERM**, **SIGINT** and **SIGHUP** stop the agent within 2 s and leave containers
-running. A second one ends it at once.
+running. A second one, at least 50 ms later, ends it at once.
 
 # EXIT STATUS
 

@@ -23,7 +23,7 @@ Usage:
 
 const usageTail = `
 SIGTERM, SIGINT and SIGHUP stop the agent within 2 s and leave containers running; a
-second one ends it at once.
+second one, at least 50 ms later, ends it at once.
 
 Exit status:
   0    stopped by a signal, or --help or --version was asked for
