@@ -90,7 +90,7 @@ func TestBehindTheAgentsBack(t *testing.T) {
 
 // TestStopsAreToldApart has the agent and a person stop a container each
 // (podman#28152, podman#20418, balena#1991), and asks again after the agent was
-// killed: reasons do not vanish (kubernetes#52521).
+// killed: reasons do not vanish (kubernetes#52521, 69676, balena#1569).
 func TestStopsAreToldApart(t *testing.T) {
 	t.Parallel()
 	a := startAgent(t)

@@ -152,7 +152,8 @@ func (a *agent) submitOverFile(t *testing.T) {
 	same(t, was, a.live(t, static("filed")))
 }
 
-// TestConflict has a file and a URL want the same name.
+// TestConflict has a file and a URL want the same name: the second is refused and
+// told so (kubernetes#136931).
 func TestConflict(t *testing.T) {
 	t.Parallel()
 	a, site := startWithURL(t)

@@ -99,7 +99,7 @@ func TestInitContainersComeFirst(t *testing.T) {
 	})
 }
 
-// TestThirtyPodsAtOnce guards against podman#29721.
+// TestThirtyPodsAtOnce guards against podman#29721, 25886.
 func TestThirtyPodsAtOnce(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		var uids []types.UID
